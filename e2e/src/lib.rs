@@ -1,0 +1,3 @@
+//! Real Kubernetes for Tombolo's tests and demos.
+
+pub mod progress;
