@@ -1,3 +1,20 @@
 //! Real Kubernetes for Tombolo's tests and demos.
+//!
+//! A [`Bed`](bed::Bed) is a hub and members on this machine, made of upstream's own commands; it belongs to the process
+//! that started it. Start reading at [`bed`]; below it, [`control_plane`] runs a cluster's API and [`process`] makes sure
+//! that nothing outlives its owner.
 
+pub mod addresses;
+pub mod bed;
+pub mod cgroups;
+pub mod control_plane;
+pub mod etcd;
+pub mod kubeconfig;
+pub mod packages;
+pub mod pki;
+pub mod ports;
+pub mod process;
 pub mod progress;
+pub mod record;
+pub mod tools;
+pub mod wait;
