@@ -2,7 +2,10 @@
 //!
 //! [`Bed::start`] gives back a running bed; dropping it removes every trace.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
@@ -11,10 +14,15 @@ use crate::{
     addresses::{Addresses, Families, MEMBERS},
     control_plane::{ControlPlane, Ground, Purpose},
     etcd::Etcd,
+    images::{self, Programs},
     kubeconfig::{self, Access},
-    process::Process,
+    network::Network,
+    node::{Node, Site},
+    packages,
+    process::{Identity, Process},
     progress::say,
-    record::{Claim, Record},
+    record::{Claim, Record, Recorded},
+    tombolo::{self, Component},
     tools::{Tool, Tools},
 };
 
@@ -43,13 +51,19 @@ pub struct Spec {
 pub struct Bed {
     /// What it is made of.
     pub spec: Spec,
+    tombolo: Vec<Component>,
+    nodes: Vec<Node>,
     /// The member clusters, `member1` first.
     pub members: Vec<ControlPlane>,
+    /// The cluster that the hub can run in, if there is one.
+    pub host: Option<ControlPlane>,
     /// The cluster that holds templates and policies.
     pub hub: ControlPlane,
     etcd: Etcd,
-    tools: Tools,
-    record: Trace,
+    network: Option<Network>,
+    /// The commands that it is made of.
+    pub tools: Tools,
+    trace: Trace,
 }
 
 /// The bed's record, and its removal when the bed is gone.
@@ -69,24 +83,63 @@ impl Spec {
 
     /// A hub and members with nodes.
     pub fn nodes(members: usize) -> Self {
-        Self { members, nodes: true, ..Self::default() }
+        Self { nodes: true, ..Self::api(members) }
+    }
+
+    /// The same without Tombolo.
+    #[must_use]
+    pub fn bare(self) -> Self {
+        Self { bare: true, ..self }
+    }
+
+    /// The flags that ask for this bed.
+    pub fn flags(&self) -> Vec<String> {
+        let mut flags = vec![format!("--members={}", self.members)];
+        for (set, flag) in [
+            (self.nodes, "--nodes"),
+            (self.host, "--host"),
+            (self.dual_stack, "--dual-stack"),
+            (self.bare, "--bare"),
+        ] {
+            flags.extend(set.then(|| flag.to_owned()));
+        }
+        flags
     }
 
     fn tools(&self) -> Vec<Tool> {
         let mut tools = vec![Tool::Etcd, Tool::KubeApiserver, Tool::KubeControllerManager, Tool::Kubectl];
         if self.nodes {
             tools.extend([Tool::KubeScheduler, Tool::Kubelet, Tool::KubeProxy, Tool::CoreDns]);
-            tools.extend([Tool::Serve, Tool::Request, Tool::Echo]);
+            tools.extend([Tool::Serve, Tool::Request, Tool::Echo, Tool::Pause]);
         }
         tools
     }
 
-    fn families(&self, member: usize) -> Families {
-        match (self.dual_stack, member) {
-            (false, _) => Families::V4,
-            (true, last) if last == self.members => Families::V6,
-            (true, _) => Families::Dual,
+    /// Names, purposes and addresses: the hub, the members in order, the host cluster.
+    fn clusters(&self, network: Option<u8>) -> Vec<(String, Purpose, Addresses)> {
+        let both = if self.dual_stack { Families::Dual } else { Families::V4 };
+        let purpose = if self.nodes { Purpose::WithNode } else { Purpose::ApiOnly };
+        let mut clusters = vec![("hub".to_owned(), Purpose::Hub, both)];
+        clusters.extend((1..=self.members).map(|member| {
+            let only_v6 = self.dual_stack && member == self.members;
+            (format!("member{member}"), purpose, if only_v6 { Families::V6 } else { both })
+        }));
+        if self.host {
+            clusters.push(("host".to_owned(), purpose, both));
         }
+        let numbered = clusters.into_iter().zip(0..);
+        numbered.map(|((name, purpose, families), n)| (name, purpose, Addresses::new(families, n, network))).collect()
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = if self.nodes { "with nodes" } else { "without nodes" };
+        write!(f, "a hub and {} members {level}", self.members)?;
+        if self.host {
+            f.write_str(", and a host cluster")?;
+        }
+        Ok(())
     }
 }
 
@@ -96,44 +149,98 @@ impl Bed {
     /// Starts a bed in a folder, or in a temporary one, and returns when all of it is ready.
     pub async fn start(spec: Spec, dir: Option<&Path>) -> Result<Self> {
         ensure!(spec.members <= MEMBERS, "a bed has at most {MEMBERS} members, not {}", spec.members);
+        let spec = Spec { nodes: spec.nodes || spec.host, ..spec };
         let wanted = spec.tools();
-        let tools = tokio::task::spawn_blocking(move || Tools::provide(&wanted)).await??;
+        let nodes = spec.nodes;
+        let (tools, archives) = tokio::task::spawn_blocking(move || provide(&wanted, nodes)).await??;
         let dir = dir.map(std::path::absolute).transpose()?;
         let mut trace = Trace { record: Record::claim(Claim { dir, network: spec.nodes })?, keep: false };
         trace.record.files = ["state", "logs"].map(str::to_owned).to_vec();
         trace.record.save()?;
 
+        say(format_args!("starting {spec} in {}", trace.record.dir.display()));
         let (state, logs) = (trace.path("state"), trace.path("logs"));
-        say(format_args!("starting a hub and {} members in {}", spec.members, trace.record.dir.display()));
+        let network = match trace.record.network {
+            Some(number) => Some(Network::start(number, &logs).await?),
+            None => None,
+        };
         let etcd = Etcd::start(&state.join("etcd"), &logs, &tools).await?;
-        let network = trace.record.network;
-        let clusters = try_join_all((0..=spec.members).map(|number| {
-            let (spec, etcd, tools) = (&spec, &etcd, &tools);
-            let (name, purpose) = match number {
-                0 => ("hub".to_owned(), Purpose::Hub),
-                n if spec.nodes => (format!("member{n}"), Purpose::WithNode),
-                n => (format!("member{n}"), Purpose::ApiOnly),
-            };
-            let families = if number == 0 && spec.dual_stack { Families::Dual } else { spec.families(number) };
-            let addresses = Addresses::new(families, u8::try_from(number).unwrap_or(u8::MAX), network);
+        let planes = try_join_all(spec.clusters(trace.record.network).into_iter().map(|(name, purpose, addresses)| {
             let (folder, logs) = (state.join(&name), logs.join(&name));
+            let (etcd, tools) = (&etcd, &tools);
             async move {
                 let ground = Ground { folder: &folder, logs: &logs, tools };
                 ControlPlane::start(&name, purpose, addresses, etcd, ground).await
             }
         }))
         .await?;
-        let mut members = clusters;
-        let hub = members.remove(0);
-        let mut bed = Self { spec, members, hub, etcd, tools, record: trace };
+        let mut planes = planes.into_iter();
+        let hub = planes.next().expect("the hub is the first cluster");
+        let members = planes.by_ref().take(spec.members).collect();
+        let host = planes.next();
+        let mut bed = Self { spec, tombolo: Vec::new(), nodes: Vec::new(), members, host, hub, etcd, network, tools, trace };
+        bed.start_nodes(&archives).await?;
         bed.write_kubeconfigs()?;
+        if !bed.spec.bare {
+            bed.start_tombolo().await?;
+        }
         bed.note_ready()?;
         Ok(bed)
     }
 
+    async fn start_nodes(&mut self, archives: &[PathBuf]) -> Result<()> {
+        let Some(network) = &self.network else { return Ok(()) };
+        say("control planes are ready, starting nodes");
+        let planes: Vec<&ControlPlane> = self.members.iter().chain(&self.host).collect();
+        let addresses: Vec<Addresses> = planes.iter().map(|plane| plane.addresses).collect();
+        let site = Site {
+            bed: &self.trace.record.id,
+            network,
+            nodes: &addresses,
+            images: archives,
+            tools: &self.tools,
+        };
+        let (state, logs) = (self.trace.path("state"), self.trace.path("logs"));
+        self.nodes = try_join_all(planes.into_iter().map(|plane| {
+            let (folder, logs) = (state.join(&plane.name).join("node"), logs.join(&plane.name));
+            async move { Node::start(plane, &folder, &logs, site).await }
+        }))
+        .await?;
+        Ok(())
+    }
+
+    /// Starts Tombolo as in production: a hub, and an agent a member.
+    async fn start_tombolo(&mut self) -> Result<()> {
+        let binary = tokio::task::spawn_blocking(tombolo::binary).await??;
+        let logs = self.trace.path("logs");
+        let roles = self.members.iter().map(|member| ("agent", &member.name));
+        let roles = std::iter::once(("hub", &self.hub.name)).chain(roles);
+        self.tombolo = try_join_all(roles.map(|(role, cluster)| {
+            let kubeconfig = self.kubeconfig(cluster);
+            let (binary, logs) = (&binary, &logs);
+            async move { Component::start(binary, role, cluster, &kubeconfig, logs).await }
+        }))
+        .await?;
+        say("tombolo is running: a hub, and an agent a member");
+        Ok(())
+    }
+
+    /// Fails unless Tombolo's hub and all agents run and are ready.
+    pub async fn check_tombolo(&mut self) -> Result<()> {
+        for component in &mut self.tombolo {
+            component.check().await?;
+        }
+        Ok(())
+    }
+
     /// The bed's folder.
     pub fn dir(&self) -> &Path {
-        &self.record.record.dir
+        &self.trace.record.dir
+    }
+
+    /// The administrator's kubeconfig of a cluster.
+    pub fn kubeconfig(&self, cluster: &str) -> PathBuf {
+        self.trace.path(&format!("{cluster}.kubeconfig"))
     }
 
     /// A member by its number, counted from 1 as in its name.
@@ -141,14 +248,14 @@ impl Bed {
         &self.members[number - 1]
     }
 
-    /// The hub and all members.
+    /// The hub, all members and the host cluster.
     pub fn clusters(&self) -> impl Iterator<Item = &ControlPlane> {
-        std::iter::once(&self.hub).chain(&self.members)
+        std::iter::once(&self.hub).chain(&self.members).chain(&self.host)
     }
 
     /// Leaves the folder with its logs where it is when the bed ends.
     pub fn keep_files(&mut self) {
-        self.record.keep = true;
+        self.trace.keep = true;
     }
 
     /// Fails if any of the bed's processes has ended.
@@ -157,8 +264,12 @@ impl Bed {
     }
 
     fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
-        let planes = std::iter::once(&mut self.hub).chain(&mut self.members);
-        std::iter::once(&mut self.etcd.process).chain(planes.flat_map(|plane| &mut plane.processes))
+        let planes = std::iter::once(&mut self.hub).chain(&mut self.members).chain(&mut self.host);
+        std::iter::once(&mut self.etcd.process)
+            .chain(self.network.iter_mut().map(|network| &mut network.holder))
+            .chain(planes.flat_map(|plane| &mut plane.processes))
+            .chain(self.nodes.iter_mut().flat_map(|node| &mut node.processes))
+            .chain(self.tombolo.iter_mut().map(|component| &mut component.process))
     }
 
     fn write_kubeconfigs(&mut self) -> Result<()> {
@@ -166,19 +277,62 @@ impl Bed {
         let mut files: Vec<(String, &[Access])> =
             all.iter().map(|one| (format!("{}.kubeconfig", one.name), std::slice::from_ref(one))).collect();
         files.extend([("all.kubeconfig".to_owned(), &all[..]), ("members.config".to_owned(), &all[..])]);
-        self.record.record.files.extend(files.iter().map(|(name, _)| name.clone()));
-        self.record.record.save()?;
+        self.trace.record.files.extend(files.iter().map(|(name, _)| name.clone()));
+        self.trace.record.save()?;
         for (name, access) in files {
-            kubeconfig::save(&self.record.path(&name), access)?;
+            kubeconfig::save(&self.trace.path(&name), access)?;
         }
         Ok(())
     }
 
     fn note_ready(&mut self) -> Result<()> {
-        self.record.record.processes = self.processes_mut().map(|p| (p.name.clone(), p.pid())).collect();
-        self.record.record.ready = true;
-        self.record.record.save()
+        self.trace.record.processes = self
+            .processes_mut()
+            .filter_map(|p| Some(Recorded { name: p.name.clone(), identity: Identity::of(p.pid())? }))
+            .collect();
+        self.trace.record.ready = true;
+        self.trace.record.save()
     }
+}
+
+/// The names of all logs below a folder, such as `hub/kube-apiserver`.
+pub fn log_names(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for path in std::fs::read_dir(next).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(name) = path.with_extension("").strip_prefix(folder) {
+                names.push(name.display().to_string());
+            }
+        }
+    }
+    names.sort();
+    names
+}
+
+/// Everything that must be on the machine before a bed can start.
+fn provide(wanted: &[Tool], nodes: bool) -> Result<(Tools, Vec<PathBuf>)> {
+    if !nodes {
+        return Ok((Tools::provide(wanted)?, Vec::new()));
+    }
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "nodes need root (namespaces, mounts and packet filters): run as root, or leave --nodes and --host out"
+    );
+    packages::ensure()?;
+    let tools = Tools::provide(wanted)?;
+    let path = |tool| tools.path(tool).to_owned();
+    let programs = Programs {
+        coredns: path(Tool::CoreDns),
+        echo: path(Tool::Echo),
+        pause: path(Tool::Pause),
+        request: path(Tool::Request),
+        serve: path(Tool::Serve),
+    };
+    let archives = images::provide(&images::all(&programs)?, &Tools::cache_folder()?.join("images"))?;
+    Ok((tools, archives))
 }
 
 // === impl Trace ===

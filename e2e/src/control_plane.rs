@@ -144,6 +144,8 @@ impl ControlPlane {
         command
             .args([path("--kubeconfig", &kubeconfig), "--leader-elect=false".to_owned()])
             .args(["--secure-port=0", "--use-service-account-credentials=true"])
+            // Its controllers start one by one, each with a few requests: the default of 20 a second takes seconds.
+            .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
             .args([path("--root-ca-file", &authority.cert)])
             .args([path("--service-account-private-key-file", &tokens.key)])
             .args([path("--cluster-signing-cert-file", &authority.cert)])

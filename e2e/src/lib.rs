@@ -5,16 +5,22 @@
 //! that nothing outlives its owner.
 
 pub mod addresses;
+pub mod background;
 pub mod bed;
 pub mod cgroups;
 pub mod control_plane;
 pub mod etcd;
+pub mod images;
 pub mod kubeconfig;
+pub mod network;
+pub mod node;
 pub mod packages;
 pub mod pki;
 pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod record;
+pub mod suite;
+pub mod tombolo;
 pub mod tools;
 pub mod wait;

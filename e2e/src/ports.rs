@@ -27,7 +27,7 @@ pub async fn on_one<T>(
     loop {
         let port = choose()?;
         match start(port).await {
-            Err(e) if tries < TRIES && format!("{e:#}").contains(TAKEN) => {
+            Err(e) if tries < TRIES && format!("{e:#}").to_lowercase().contains(TAKEN) => {
                 say(format_args!("port {port} was taken meanwhile, trying another one"));
                 tries += 1;
             }

@@ -76,7 +76,7 @@ impl Process {
         match self.ended() {
             None => Ok(()),
             Some(status) => {
-                let end = tail(&self.log, 12);
+                let end = tail(&self.log, 30);
                 Err(Final(format!("{} ended ({status}); the end of {}:\n{end}", self.name, self.log.display())).into())
             }
         }
@@ -120,8 +120,12 @@ impl Drop for Process {
 impl Identity {
     /// The process that runs this code.
     pub fn own() -> Self {
-        let pid = std::process::id();
-        Self { pid, started: start_time(pid).unwrap_or_default() }
+        Self::of(std::process::id()).expect("a process that runs has a start time")
+    }
+
+    /// The process that has a number now.
+    pub fn of(pid: u32) -> Option<Self> {
+        Some(Self { pid, started: start_time(pid)? })
     }
 
     /// Whether that very process still runs. A zombie does not.

@@ -32,10 +32,19 @@ pub struct Record {
     pub temporary: bool,
     /// Set once everything is ready.
     pub ready: bool,
-    /// The processes, by name.
-    pub processes: Vec<(String, u32)>,
+    /// Its processes.
+    pub processes: Vec<Recorded>,
     /// The names that the bed wrote into its folder.
     pub files: Vec<String>,
+}
+
+/// A process of a bed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Such as `member1/kubelet`.
+    pub name: String,
+    /// Which one.
+    pub identity: Identity,
 }
 
 /// Holds off others while beds are counted and numbers given out.
@@ -66,12 +75,7 @@ impl Record {
         let temporary = claim.dir.is_none();
         let dir = claim.dir.unwrap_or_else(|| registry.folder.join(&id));
         if let Some(other) = living.iter().find(|other| other.dir == dir) {
-            bail!(
-                "a bed is already running in {} (process {}): end it with `cargo bed down --dir {}` or choose another --dir",
-                dir.display(),
-                other.owner.pid,
-                dir.display()
-            );
+            bail!("{}", other.taken());
         }
         let network = if claim.network { Some(free_network(&living)?) } else { None };
         fs::create_dir_all(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
@@ -99,6 +103,15 @@ impl Record {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e).with_context(|| format!("failed to read {}", path.display())),
         }
+    }
+
+    /// What to tell somebody who wants the same folder.
+    pub fn taken(&self) -> String {
+        format!(
+            "a bed is running in {0} already (process {1}): end it with `cargo bed down --dir {0}` or choose another --dir",
+            self.dir.display(),
+            self.owner.pid
+        )
     }
 
     /// Writes the record, to the bed's folder and to the machine's list.

@@ -1,0 +1,3 @@
+module tombolo.dev/e2e/images
+
+go 1.26.0

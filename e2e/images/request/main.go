@@ -1,0 +1,129 @@
+// Request asks an HTTP server once a second, each time by a new connection, and logs each answer.
+//
+// It exits with status 1 if any request failed or none was made.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The longest answer that is read.
+const answerLimit = 64 << 10
+
+// plan says when to request what.
+type plan struct {
+	url      string
+	interval time.Duration
+	duration time.Duration
+}
+
+func main() {
+	address := flag.String("address", "", "host or host:port to request; the port is 80 unless given")
+	interval := flag.Duration("interval", time.Second, "time from one request to the next")
+	duration := flag.Duration("duration", 5*time.Second, "how long to go on")
+	timeout := flag.Duration("timeout", 900*time.Millisecond, "how long one request may take, name lookup included")
+	flag.Parse()
+
+	target, err := target(*address)
+	if err != nil {
+		log.Fatalf("failed to read --address: %v", err)
+	}
+	if *interval <= 0 || *timeout <= 0 {
+		log.Fatal("--interval and --timeout must be above zero")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	// Standard output, so that answers can be piped on; log's default is standard error.
+	out := log.New(os.Stdout, "", log.LstdFlags)
+	made, failed := run(ctx, newClient(*timeout), plan{target, *interval, *duration}, out)
+	if made == 0 || failed > 0 {
+		os.Exit(1)
+	}
+}
+
+// target is the URL for host, host:port, an IPv6 address, or [an IPv6 address]:port.
+func target(address string) (string, error) {
+	if address == "" {
+		return "", errors.New("it is empty")
+	}
+	host := address
+	if ip, err := netip.ParseAddr(strings.Trim(address, "[]")); err == nil {
+		// Brackets keep the address's colons apart from the port's; a zone's % must be escaped.
+		host = strings.ReplaceAll(ip.String(), "%", "%25")
+		if ip.Is6() {
+			host = "[" + host + "]"
+		}
+	}
+	parsed, err := url.Parse("http://" + host)
+	if err != nil {
+		return "", err
+	}
+	if parsed.Hostname() == "" || parsed.Host != strings.ReplaceAll(host, "%25", "%") {
+		return "", fmt.Errorf("%q is neither a host nor host:port", address)
+	}
+	return parsed.String(), nil
+}
+
+func newClient(timeout time.Duration) *http.Client {
+	// Without kept connections each request is balanced anew; without a proxy it goes where it is told.
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// run makes the requests that the plan has room for, the first at once.
+func run(ctx context.Context, client *http.Client, plan plan, out *log.Logger) (made, failed int) {
+	start := time.Now()
+	for due := time.Duration(0); due < plan.duration; due += plan.interval {
+		select {
+		case <-ctx.Done():
+			return made, failed
+		case <-time.After(time.Until(start.Add(due))):
+		}
+		// Answers that take longer than the interval must not stretch the duration.
+		if made > 0 && time.Since(start) >= plan.duration {
+			break
+		}
+		made++
+		answer, err := ask(ctx, client, plan.url)
+		if err != nil {
+			failed++
+			out.Printf("failed: %v", err)
+			continue
+		}
+		out.Print(answer)
+	}
+	return made, failed
+}
+
+func ask(ctx context.Context, client *http.Client, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return "", err
+	}
+	answer := strings.TrimRight(string(body), "\n")
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", response.Status, answer)
+	}
+	return answer, nil
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Set for the copies of this test binary that shall be the program itself.
+const asProgram = "TOMBOLO_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func program(t *testing.T, args ...string) (output string, status int) {
+	t.Helper()
+	command := exec.Command(os.Args[0], args...)
+	command.Env = append(os.Environ(), asProgram+"=1")
+	out, err := command.Output()
+	if _, failed := err.(*exec.ExitError); err != nil && !failed {
+		t.Fatal(err)
+	}
+	return string(out), command.ProcessState.ExitCode()
+}
+
+func TestTheProgramPrintsEachAnswerWithTheTimeInFront(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "'hello from cluster member1 (Address: 10.10.0.5)'\n")
+	}))
+	defer server.Close()
+	output, status := program(t, "--address", server.Listener.Addr().String(), "--duration=30ms", "--interval=10ms")
+	line := `\d{4}/\d\d/\d\d \d\d:\d\d:\d\d 'hello from cluster member1 \(Address: 10\.10\.0\.5\)'\n`
+	if !regexp.MustCompile(`^(` + line + `){1,3}$`).MatchString(output) {
+		t.Errorf("printed %q", output)
+	}
+	if status != 0 {
+		t.Errorf("exited with %d", status)
+	}
+}
+
+func TestTheProgramExitsWithOneWhenARequestFailed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	output, status := program(t, "--address", address, "--duration=1ms")
+	if !strings.Contains(output, "connection refused") || status != 1 {
+		t.Errorf("printed %q and exited with %d", output, status)
+	}
+}
+
+func TestTheProgramExitsWithOneWhenThereWasNoTimeForARequest(t *testing.T) {
+	if output, status := program(t, "--address=127.0.0.1:1", "--duration=0s"); output != "" || status != 1 {
+		t.Errorf("printed %q and exited with %d", output, status)
+	}
+}
+
+func TestEachRequestIsAConnectionOfItsOwn(t *testing.T) {
+	var connections atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	made, failed := run(t.Context(), newClient(time.Second),
+		plan{server.URL, time.Millisecond, 50 * time.Millisecond}, log.New(io.Discard, "", 0))
+	if made < 2 || failed != 0 || int(connections.Load()) != made {
+		t.Errorf("%d requests, %d failed, %d connections", made, failed, connections.Load())
+	}
+}
+
+// inTime stands for the network where the time is synctest's.
+type inTime func(*http.Request) (*http.Response, error)
+
+func (answer inTime) RoundTrip(r *http.Request) (*http.Response, error) { return answer(r) }
+
+func TestThreeSecondsHaveRoomForThreeRequestsASecondApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var at []time.Duration
+		client := &http.Client{Transport: inTime(func(*http.Request) (*http.Response, error) {
+			at = append(at, time.Since(start))
+			time.Sleep(300 * time.Millisecond)
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})}
+		run(t.Context(), client, plan{"http://serve", time.Second, 3 * time.Second}, log.New(io.Discard, "", 0))
+		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("requests at %v, want %v", at, want)
+		}
+	})
+}
+
+func TestABlackHoleIsALineForEachRequestInItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		client := newClient(900 * time.Millisecond)
+		client.Transport = inTime(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		var out bytes.Buffer
+		made, failed := run(t.Context(), client, plan{"http://serve", time.Second, 3 * time.Second}, log.New(&out, "", 0))
+		if made != 3 || failed != 3 || strings.Count(out.String(), "failed: ") != 3 {
+			t.Errorf("%d made, %d failed: %q", made, failed, out.String())
+		}
+		if took := time.Since(start); took != 2900*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestAnAnswerThatIsNotOKIsAFailure(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no backend", http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	var out bytes.Buffer
+	_, failed := run(t.Context(), newClient(time.Second), plan{server.URL, time.Second, time.Millisecond}, log.New(&out, "", 0))
+	if failed != 1 || out.String() != "failed: 503 Service Unavailable: no backend\n" {
+		t.Errorf("%d failed: %q", failed, out.String())
+	}
+}
+
+func TestAddressesAreHostsWithOrWithoutPort(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.13.205.2":                  "http://10.13.205.2",
+		"10.13.205.2:8080":             "http://10.13.205.2:8080",
+		"serve.demo.svc.cluster.local": "http://serve.demo.svc.cluster.local",
+		"serve:8080":                   "http://serve:8080",
+		"fd00::5":                      "http://[fd00::5]",
+		"[fd00::5]":                    "http://[fd00::5]",
+		"[fd00::5]:8080":               "http://[fd00::5]:8080",
+		"fe80::5%eth0":                 "http://[fe80::5%25eth0]",
+	} {
+		if got, err := target(address); got != want || err != nil {
+			t.Errorf("%q is %q (%v), want %q", address, got, err, want)
+		}
+	}
+	for _, address := range []string{"", ":80", "a b", "host/path", "user@host", "fd00::5:x"} {
+		if got, err := target(address); err == nil {
+			t.Errorf("%q was taken for %q", address, got)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+//! A set of tests on one bed: it is started when the first test needs it, shared by all, and gone before the process ends.
+//!
+//! When a test fails, what the clusters hold and the end of every log are printed. A test that this machine cannot run is
+//! reported as ignored with the reason, never as passed.
+
+use std::{
+    pin::Pin,
+    process::{Command, ExitCode},
+    sync::Arc,
+};
+
+use anyhow::{Result, anyhow};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use tokio::{runtime::Runtime, sync::OnceCell};
+
+use crate::{
+    bed::{Bed, Spec, log_names},
+    process::tail,
+    tools::Tool,
+};
+
+/// What a test returns: a future of its outcome.
+pub type Outcome = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+/// A test: a sentence, and what to do with the bed.
+pub type Test = (&'static str, fn(Arc<Bed>) -> Outcome);
+
+/// Names functions `async fn a_sentence(bed: Arc<Bed>) -> Result<()>` as tests.
+#[macro_export]
+macro_rules! tests {
+    ($($test:ident),* $(,)?) => {
+        vec![$((stringify!($test), (|bed| Box::pin($test(bed))) as fn(std::sync::Arc<$crate::bed::Bed>) -> $crate::suite::Outcome)),*]
+    };
+}
+
+/// The bed that tests share.
+struct Shared {
+    spec: Spec,
+    bed: OnceCell<Result<Arc<Bed>, String>>,
+}
+
+/// Runs tests on a bed as the command line asks, in the form that `cargo test` expects.
+pub fn run(spec: Spec, tests: Vec<Test>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let runtime = Arc::new(Runtime::new().expect("a process can start its threads"));
+    let lacking = (spec.nodes && !rustix::process::geteuid().is_root()).then_some("skipped: needs root");
+    let shared = Arc::new(Shared { spec, bed: OnceCell::new() });
+    let trials = tests
+        .into_iter()
+        .map(|(name, test)| {
+            let (runtime, shared) = (runtime.clone(), shared.clone());
+            Trial::ignorable_test(name, move || {
+                if let Some(reason) = lacking {
+                    return Ok(Completion::ignored_with(reason));
+                }
+                runtime.block_on(shared.try_on(name, test)).map(|()| Completion::Completed)
+            })
+        })
+        .collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // The last handle: the bed ends here, not with the process.
+    drop(shared);
+    conclusion.exit_code()
+}
+
+// === impl Shared ===
+
+impl Shared {
+    async fn try_on(&self, name: &str, test: fn(Arc<Bed>) -> Outcome) -> Result<(), Failed> {
+        let start = async || Bed::start(self.spec.clone(), None).await.map(Arc::new).map_err(|e| format!("{e:#}"));
+        let bed = self.bed.get_or_init(start).await.clone().map_err(|e| format!("the bed did not start: {e}"))?;
+        // A test that panics fails as one that returns an error does.
+        let outcome = tokio::spawn(test(bed.clone())).await.unwrap_or_else(|panic| Err(anyhow!("{panic}")));
+        outcome.map_err(|e| {
+            eprintln!("{}", dump(name, &bed));
+            Failed::from(format!("{e:#}"))
+        })
+    }
+}
+
+/// What one wants to see when a test failed: objects and the end of every log.
+fn dump(test: &str, bed: &Bed) -> String {
+    let mut text = format!("──── the bed when {test} failed ────\n");
+    for cluster in bed.clusters() {
+        let mut kubectl = Command::new(bed.tools.path(Tool::Kubectl));
+        kubectl.arg("--kubeconfig").arg(bed.kubeconfig(&cluster.name));
+        let kinds = "nodes,deployments,pods,services,endpointslices,events";
+        kubectl.args(["get", kinds, "--all-namespaces", "-o", "wide", "--request-timeout=5s"]);
+        let found = kubectl.output().map_or_else(|e| e.to_string(), |out| String::from_utf8_lossy(&out.stdout).into());
+        text += &format!("── objects of {}\n{found}\n", cluster.name);
+    }
+    let logs = bed.dir().join("logs");
+    for log in log_names(&logs) {
+        text += &format!("── end of {log}\n{}\n", tail(&logs.join(format!("{log}.log")), 8));
+    }
+    text
+}

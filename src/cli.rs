@@ -1,0 +1,58 @@
+//! The command line: one command a role. Each command's own flags live with it.
+
+use anyhow::{Result, anyhow};
+use clap::{Parser, Subcommand};
+
+use crate::{agent, hub, shell::log::LogFormat, shell::shutdown};
+
+/// Policy-driven multi-cluster Services for Kubernetes.
+#[derive(Debug, Parser)]
+#[command(name = "tombolo", version)]
+pub struct Cli {
+    /// What is logged, such as `info` or `tombolo=debug,warn`.
+    #[arg(long, env = "TOMBOLO_LOG", default_value = "info", global = true)]
+    log: String,
+    /// How log lines look.
+    #[arg(long, env = "TOMBOLO_LOG_FORMAT", value_enum, default_value_t = LogFormat::Plain, global = true)]
+    log_format: LogFormat,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the control plane, beside the API server that holds templates and policies.
+    Hub(hub::Args),
+    /// Runs the member-side controller, in each member cluster.
+    Agent(agent::Args),
+}
+
+// === impl Cli ===
+
+impl Cli {
+    /// Does what the command line says.
+    pub async fn run(self) -> Result<()> {
+        self.log_format.init(&self.log)?;
+        // Two providers in one process would panic at the first handshake; this is the only one.
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .map_err(|_| anyhow!("failed to set up TLS: another provider is installed already"))?;
+        let stop = shutdown::on_signal()?;
+        match self.command {
+            Command::Hub(args) => hub::run(args, stop).await,
+            Command::Agent(args) => agent::run(args, stop).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,125 @@
+//! The connection to one API server: found by a kubeconfig or from inside a pod, checked for its version, watched.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::health::{self, Readiness};
+
+/// Between two looks at the API server.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// What one look may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The oldest Kubernetes that works: `trafficDistribution` is on from there.
+const OLDEST: Version = Version { major: 1, minor: 31 };
+
+/// Flags of the connection.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub struct Args {
+    /// Path of a kubeconfig; without it $KUBECONFIG, ~/.kube/config or the pod's own service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; without it the current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// A Kubernetes version, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version {
+    major: u32,
+    minor: u32,
+}
+
+/// Connects, then keeps looking at the API server and says whether it answers, until told to stop.
+pub async fn keep(role: &str, args: &Args, health: &health::Args, stop: CancellationToken) -> Result<()> {
+    let client = connect(args).await?;
+    let readiness = Readiness::serve(health, stop.clone()).await?;
+    loop {
+        let state = match tokio::time::timeout(TIMEOUT, look(&client)).await {
+            Ok(state) => state,
+            Err(_) => Err(anyhow::anyhow!("the API server did not answer within {TIMEOUT:?}")),
+        };
+        match state {
+            Ok(version) => {
+                if readiness.set(Ok(())) {
+                    tracing::info!(role, version, "connected");
+                }
+            }
+            Err(e) => {
+                let reason = format!("{e:#}");
+                if readiness.set(Err(reason.clone())) {
+                    tracing::warn!(role, reason, "not ready");
+                }
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+    }
+    tracing::info!(role, "stopped");
+    Ok(())
+}
+
+async fn connect(args: &Args) -> Result<Client> {
+    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+    let mut config = match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)
+                .with_context(|| format!("--kubeconfig: failed to read {}", path.display()))?;
+            Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .with_context(|| format!("--kubeconfig: {} does not lead to a cluster", path.display()))?
+        }
+        None if args.context.is_some() => {
+            Config::from_kubeconfig(&options).await.context("--context: failed to use it")?
+        }
+        None => Config::infer().await.context("failed to find a cluster: give --kubeconfig, or run in a pod")?,
+    };
+    config.default_retry = false;
+    config.connect_timeout = Some(TIMEOUT);
+    Client::try_from(config).context("failed to set up the client")
+}
+
+/// One look: the version of an API server that answers and is new enough.
+async fn look(client: &Client) -> Result<String> {
+    let info = client.apiserver_version().await.context("failed to reach the API server")?;
+    let version = Version::parse(&info.major, &info.minor)
+        .with_context(|| format!("the API server has a version that makes no sense: {}", info.git_version))?;
+    if version < OLDEST {
+        bail!("the API server is {}; Kubernetes {}.{} or newer is needed", info.git_version, OLDEST.major, OLDEST.minor);
+    }
+    Ok(info.git_version)
+}
+
+// === impl Version ===
+
+impl Version {
+    /// Providers write minor versions such as `31+`.
+    fn parse(major: &str, minor: &str) -> Option<Self> {
+        let digits = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();
+        Some(Self { major: digits(major)?, minor: digits(minor)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number_and_providers_suffixes_do_not_matter() {
+        let parse = |major, minor| Version::parse(major, minor).unwrap();
+        assert!(parse("1", "9") < OLDEST, "9 is less than 31");
+        assert!(parse("1", "30+") < OLDEST);
+        assert!(parse("1", "31+") >= OLDEST);
+        assert!(parse("2", "0") >= OLDEST);
+        assert_eq!(Version::parse("", "31"), None);
+    }
+}

@@ -1,0 +1,8 @@
+//! What both roles share to reach the outside world: the connection to an API server, health, logs and shutdown.
+//!
+//! Nothing here decides anything about services or policies. [`connection`] is where to start reading.
+
+pub mod connection;
+pub mod health;
+pub mod log;
+pub mod shutdown;
