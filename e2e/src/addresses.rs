@@ -86,8 +86,10 @@ impl Addresses {
     /// The Service ranges, primary first.
     pub fn services(&self) -> Vec<Cidr> {
         let v4 = Cidr { base: Ipv4Addr::new(10, 64 + self.cluster, 0, 0).into(), prefix: 16 };
-        let v6 =
-            Cidr { base: Ipv6Addr::new(0xfd00, 0x40, self.cluster.into(), 0, 0, 0, 0, 0).into(), prefix: 112 };
+        let v6 = Cidr {
+            base: Ipv6Addr::new(0xfd00, 0x40, self.cluster.into(), 0, 0, 0, 0, 0).into(),
+            prefix: 112,
+        };
         self.families.pick(v4, v6)
     }
 
@@ -158,7 +160,12 @@ mod tests {
         for bed in 0..BEDS {
             for cluster in 0..=u8::try_from(MEMBERS).unwrap() + 1 {
                 let addresses = Addresses::new(Families::Dual, cluster, Some(bed));
-                for taken in addresses.pods().iter().map(ToString::to_string).chain(addresses.node().iter().map(ToString::to_string)) {
+                for taken in addresses
+                    .pods()
+                    .iter()
+                    .map(ToString::to_string)
+                    .chain(addresses.node().iter().map(ToString::to_string))
+                {
                     assert!(seen.insert(taken.clone()), "{taken} is given out twice");
                 }
             }

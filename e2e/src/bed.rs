@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     etcd::Etcd,
     images::{self, Programs},
     kubeconfig::{self, Access},
+    kubectl::Kubectl,
     network::Network,
     node::{Node, Site},
     packages,
@@ -128,7 +129,9 @@ impl Spec {
             clusters.push(("host".to_owned(), purpose, both));
         }
         let numbered = clusters.into_iter().zip(0..);
-        numbered.map(|((name, purpose, families), n)| (name, purpose, Addresses::new(families, n, network))).collect()
+        numbered
+            .map(|((name, purpose, families), n)| (name, purpose, Addresses::new(families, n, network)))
+            .collect()
     }
 }
 
@@ -165,20 +168,33 @@ impl Bed {
             None => None,
         };
         let etcd = Etcd::start(&state.join("etcd"), &logs, &tools).await?;
-        let planes = try_join_all(spec.clusters(trace.record.network).into_iter().map(|(name, purpose, addresses)| {
-            let (folder, logs) = (state.join(&name), logs.join(&name));
-            let (etcd, tools) = (&etcd, &tools);
-            async move {
-                let ground = Ground { folder: &folder, logs: &logs, tools };
-                ControlPlane::start(&name, purpose, addresses, etcd, ground).await
-            }
-        }))
+        let planes = try_join_all(spec.clusters(trace.record.network).into_iter().map(
+            |(name, purpose, addresses)| {
+                let (folder, logs) = (state.join(&name), logs.join(&name));
+                let (etcd, tools) = (&etcd, &tools);
+                async move {
+                    let ground = Ground { folder: &folder, logs: &logs, tools };
+                    ControlPlane::start(&name, purpose, addresses, etcd, ground).await
+                }
+            },
+        ))
         .await?;
         let mut planes = planes.into_iter();
         let hub = planes.next().expect("the hub is the first cluster");
         let members = planes.by_ref().take(spec.members).collect();
         let host = planes.next();
-        let mut bed = Self { spec, tombolo: Vec::new(), nodes: Vec::new(), members, host, hub, etcd, network, tools, trace };
+        let mut bed = Self {
+            spec,
+            tombolo: Vec::new(),
+            nodes: Vec::new(),
+            members,
+            host,
+            hub,
+            etcd,
+            network,
+            tools,
+            trace,
+        };
         bed.start_nodes(&archives).await?;
         bed.write_kubeconfigs()?;
         if !bed.spec.bare {
@@ -189,7 +205,9 @@ impl Bed {
     }
 
     async fn start_nodes(&mut self, archives: &[PathBuf]) -> Result<()> {
-        let Some(network) = &self.network else { return Ok(()) };
+        let Some(network) = &self.network else {
+            return Ok(());
+        };
         say("control planes are ready, starting nodes");
         let planes: Vec<&ControlPlane> = self.members.iter().chain(&self.host).collect();
         let addresses: Vec<Addresses> = planes.iter().map(|plane| plane.addresses).collect();
@@ -241,6 +259,22 @@ impl Bed {
     /// The administrator's kubeconfig of a cluster.
     pub fn kubeconfig(&self, cluster: &str) -> PathBuf {
         self.trace.path(&format!("{cluster}.kubeconfig"))
+    }
+
+    /// kubectl for a cluster, by its name.
+    pub fn kubectl(&self, cluster: &str) -> Kubectl {
+        Kubectl::new(self.tools.path(Tool::Kubectl), self.kubeconfig(cluster))
+    }
+
+    /// The node of a cluster, by the cluster's name.
+    pub fn node(&self, cluster: &str) -> Result<&Node> {
+        let node = self.nodes.iter().find(|node| node.cluster == cluster);
+        node.with_context(|| format!("{cluster} has no node"))
+    }
+
+    /// The network between the nodes, if there are nodes.
+    pub fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
     }
 
     /// A member by its number, counted from 1 as in its name.
@@ -300,7 +334,8 @@ pub fn log_names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
-        for path in std::fs::read_dir(next).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
+        for path in std::fs::read_dir(next).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+        {
             if path.is_dir() {
                 folders.push(path);
             } else if let Ok(name) = path.with_extension("").strip_prefix(folder) {
@@ -322,6 +357,7 @@ fn provide(wanted: &[Tool], nodes: bool) -> Result<(Tools, Vec<PathBuf>)> {
         "nodes need root (namespaces, mounts and packet filters): run as root, or leave --nodes and --host out"
     );
     packages::ensure()?;
+    raise_limits()?;
     let tools = Tools::provide(wanted)?;
     let path = |tool| tools.path(tool).to_owned();
     let programs = Programs {
@@ -333,6 +369,21 @@ fn provide(wanted: &[Tool], nodes: bool) -> Result<(Tools, Vec<PathBuf>)> {
     };
     let archives = images::provide(&images::all(&programs)?, &Tools::cache_folder()?.join("images"))?;
     Ok((tools, archives))
+}
+
+/// Kubelets and containerds watch files; the kernel's default number of watchers is enough for about four nodes.
+fn raise_limits() -> Result<()> {
+    const INSTANCES: (&str, u64) = ("/proc/sys/fs/inotify/max_user_instances", 2048);
+    const WATCHES: (&str, u64) = ("/proc/sys/fs/inotify/max_user_watches", 524_288);
+    for (path, needed) in [INSTANCES, WATCHES] {
+        let now: u64 =
+            std::fs::read_to_string(path)?.trim().parse().with_context(|| format!("{path} is no number"))?;
+        if now < needed {
+            say(format_args!("raising {path} from {now} to {needed}, until the machine restarts"));
+            std::fs::write(path, needed.to_string()).with_context(|| format!("failed to raise {path}"))?;
+        }
+    }
+    Ok(())
 }
 
 // === impl Trace ===

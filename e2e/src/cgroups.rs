@@ -32,7 +32,11 @@ pub fn remove(id: &str, patience: Duration) {
 
 /// What is left of a bed's groups.
 pub fn left(id: &str) -> Vec<PathBuf> {
-    hierarchies().into_iter().map(|hierarchy| hierarchy.join("tombolo").join(id)).filter(|path| path.exists()).collect()
+    hierarchies()
+        .into_iter()
+        .map(|hierarchy| hierarchy.join("tombolo").join(id))
+        .filter(|path| path.exists())
+        .collect()
 }
 
 /// One hierarchy with cgroup v2; with v1 one a controller, below the same root.
@@ -41,7 +45,9 @@ fn hierarchies() -> Vec<PathBuf> {
     if root.join("cgroup.controllers").exists() {
         return vec![root.to_owned()];
     }
-    let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(root) else {
+        return Vec::new();
+    };
     entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect()
 }
 

@@ -173,7 +173,9 @@ impl ControlPlane {
             let subject = Subject { user: "system:kube-scheduler", group: None };
             let kubeconfig = self.component(ground.folder, "kube-scheduler", subject)?;
             let mut command = Command::new(ground.tools.path(Tool::KubeScheduler));
-            command.args([path("--kubeconfig", &kubeconfig)]).args(["--leader-elect=false", "--secure-port=0"]);
+            command
+                .args([path("--kubeconfig", &kubeconfig)])
+                .args(["--leader-elect=false", "--secure-port=0"]);
             self.spawn("kube-scheduler", command, ground)?;
         }
         Ok(())
@@ -202,7 +204,10 @@ impl ControlPlane {
 
 impl fmt::Debug for ControlPlane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControlPlane").field("name", &self.name).field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("ControlPlane")
+            .field("name", &self.name)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
     }
 }
 
@@ -219,8 +224,18 @@ impl Keys {
         // Who asks in the name of others (aggregated API servers) has an authority apart.
         let front = Authority::new(folder, "front-proxy-ca")?;
         Ok(Self {
-            serving: authority.issue("serving", Subject { user: "kube-apiserver", group: None }, &names, &own)?,
-            admin: authority.issue("admin", Subject { user: "kubernetes-admin", group: masters }, &[], &[])?,
+            serving: authority.issue(
+                "serving",
+                Subject { user: "kube-apiserver", group: None },
+                &names,
+                &own,
+            )?,
+            admin: authority.issue(
+                "admin",
+                Subject { user: "kubernetes-admin", group: masters },
+                &[],
+                &[],
+            )?,
             to_kubelets: authority.issue(
                 "to-kubelets",
                 Subject { user: "kube-apiserver-kubelet-client", group: masters },
@@ -228,7 +243,12 @@ impl Keys {
                 &[],
             )?,
             tokens: pki::signing_key(folder, "service-accounts")?,
-            to_aggregated: front.issue("front-proxy", Subject { user: "front-proxy", group: None }, &[], &[])?,
+            to_aggregated: front.issue(
+                "front-proxy",
+                Subject { user: "front-proxy", group: None },
+                &[],
+                &[],
+            )?,
             front: front.files("front-proxy-ca"),
             authority,
         })

@@ -111,10 +111,7 @@ pub fn all(programs: &Programs) -> Result<Vec<Image>> {
         of_one_program(SERVE, "/serve", &programs.serve),
         of_one_program(REQUEST, "/request", &programs.request),
         of_one_program(ECHO, "/echo", &programs.echo),
-        Image {
-            entrypoint: vec!["socat".to_owned()],
-            ..with_shell(SOCAT, &[("socat", "socat")])?
-        },
+        Image { entrypoint: vec!["socat".to_owned()], ..with_shell(SOCAT, &[("socat", "socat")])? },
         Image {
             cmd: vec!["/bin/sh".to_owned()],
             ..with_shell(
@@ -135,10 +132,7 @@ pub fn all(programs: &Programs) -> Result<Vec<Image>> {
 }
 
 fn of_one_program(name: &str, at: &str, from: &Path) -> Image {
-    let program = Entry::File {
-        from: from.to_owned(),
-        mode: 0o755,
-    };
+    let program = Entry::File { from: from.to_owned(), mode: 0o755 };
     Image {
         names: vec![name.to_owned()],
         entries: BTreeMap::from([(at.into(), program)]),
@@ -163,15 +157,9 @@ fn with_shell(name: &str, more: &[(&str, &str)]) -> Result<Image> {
         entries.insert(path.into(), Entry::Dir(mode));
     }
     for (path, text) in [
-        (
-            "/etc/passwd",
-            "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n",
-        ),
+        ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n"),
         ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
-        (
-            "/etc/nsswitch.conf",
-            "passwd: files\ngroup: files\nhosts: files dns\n",
-        ),
+        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
     ] {
         entries.insert(path.into(), Entry::Text(text.to_owned()));
     }
@@ -180,12 +168,7 @@ fn with_shell(name: &str, more: &[(&str, &str)]) -> Result<Image> {
         let from = authorities.to_owned();
         entries.insert(authorities.into(), Entry::File { from, mode: 0o644 });
     }
-    Ok(Image {
-        names: vec![name.to_owned()],
-        entries,
-        env: vec![format!("PATH={PATH}")],
-        ..Image::default()
-    })
+    Ok(Image { names: vec![name.to_owned()], entries, env: vec![format!("PATH={PATH}")], ..Image::default() })
 }
 
 #[cfg(test)]
@@ -196,10 +179,7 @@ mod tests {
     fn an_image_of_one_program_runs_it() {
         let image = of_one_program(SERVE, "/serve", Path::new("/built/serve"));
         assert_eq!(image.entrypoint, ["/serve"]);
-        let program = Entry::File {
-            from: "/built/serve".into(),
-            mode: 0o755,
-        };
+        let program = Entry::File { from: "/built/serve".into(), mode: 0o755 };
         assert_eq!(image.entries, BTreeMap::from([("/serve".into(), program)]));
     }
 
@@ -209,10 +189,7 @@ mod tests {
         let image = with_shell("tombolo.dev/test:1", &[("also", "cat")]).unwrap();
         for tool in TOOLS.iter().chain(&["sh", "also"]) {
             let path = Path::new("/usr/bin").join(tool);
-            assert!(
-                matches!(image.entries[&path], Entry::File { mode: 0o755, .. }),
-                "{tool}"
-            );
+            assert!(matches!(image.entries[&path], Entry::File { mode: 0o755, .. }), "{tool}");
         }
         assert_eq!(image.entries[Path::new("/bin")], Entry::Link("usr/bin".into()));
         assert_eq!(image.entries[Path::new("/tmp")], Entry::Dir(0o1777));
@@ -223,11 +200,7 @@ mod tests {
         let entries = with_shell("tombolo.dev/test:1", &[]).unwrap().entries;
         for path in entries.keys() {
             for above in path.ancestors().skip(1) {
-                assert!(
-                    !matches!(entries.get(above), Some(Entry::Link(_))),
-                    "{}",
-                    path.display()
-                );
+                assert!(!matches!(entries.get(above), Some(Entry::Link(_))), "{}", path.display());
             }
         }
     }

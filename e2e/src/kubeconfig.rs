@@ -31,8 +31,12 @@ impl Access {
             name: name.to_owned(),
             server: server.to_owned(),
             authority: encode(authority.certificate.as_bytes()),
-            cert: encode(&fs::read(&pair.cert).with_context(|| format!("failed to read {}", pair.cert.display()))?),
-            key: encode(&fs::read(&pair.key).with_context(|| format!("failed to read {}", pair.key.display()))?),
+            cert: encode(
+                &fs::read(&pair.cert).with_context(|| format!("failed to read {}", pair.cert.display()))?,
+            ),
+            key: encode(
+                &fs::read(&pair.key).with_context(|| format!("failed to read {}", pair.key.display()))?,
+            ),
         })
     }
 

@@ -12,6 +12,7 @@ pub mod control_plane;
 pub mod etcd;
 pub mod images;
 pub mod kubeconfig;
+pub mod kubectl;
 pub mod network;
 pub mod node;
 pub mod packages;

@@ -81,7 +81,10 @@ impl Network {
     fn filter(&self) -> Result<()> {
         let (v4, v6) = (machine_v4(self.number), machine_v6(self.number));
         self.inside("nft", "add table bridge bed")?;
-        self.inside("nft", "add chain bridge bed forward { type filter hook forward priority 0; policy accept; }")?;
+        self.inside(
+            "nft",
+            "add chain bridge bed forward { type filter hook forward priority 0; policy accept; }",
+        )?;
         for rule in [
             "ether type != { ip, ip6, arp } drop".to_owned(),
             format!("ip daddr != {v4} drop"),
@@ -93,7 +96,8 @@ impl Network {
         Ok(())
     }
 
-    fn inside(&self, program: &str, arguments: &str) -> Result<()> {
+    /// Runs a command in the namespace that the nodes are plugged into.
+    pub fn inside(&self, program: &str, arguments: &str) -> Result<()> {
         nsenter(self.holder.pid(), program, arguments)
     }
 }

@@ -20,7 +20,9 @@ use crate::{
     addresses::{Addresses, list},
     cgroups,
     control_plane::ControlPlane,
-    images, network,
+    images,
+    kubectl::Kubectl,
+    network,
     network::Network,
     packages,
     pki::{self, Subject},
@@ -52,6 +54,8 @@ pub struct Site<'a> {
 /// A running node.
 #[derive(Debug)]
 pub struct Node {
+    /// The cluster that it is of.
+    pub cluster: String,
     /// Its name in the cluster.
     pub name: String,
     pub(crate) processes: Vec<Process>,
@@ -73,14 +77,14 @@ impl Node {
         let name = format!("{}-control-plane", plane.name);
         fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let sandbox = Sandbox::start(plane, &name, folder, logs).await?;
-        let mut this = Self { name, processes: Vec::new(), sandbox };
+        let mut this = Self { cluster: plane.name.clone(), name, processes: Vec::new(), sandbox };
         this.connect(plane, site)?;
         this.write_configs(plane, folder, site)?;
         this.start_containerd(plane, folder, logs).await?;
         this.import(site.images).await?;
         this.start_kubelet(plane, folder, logs, site)?;
         this.start_kube_proxy(plane, folder, logs, site).await?;
-        this.start_dns(plane, folder, site)?;
+        start_dns(plane, folder, site)?;
         this.wait_until_ready(plane).await?;
         Ok(this)
     }
@@ -129,7 +133,8 @@ impl Node {
 
     fn write_configs(&self, plane: &ControlPlane, folder: &Path, site: Site<'_>) -> Result<()> {
         let plugins = packages::CNI_DIRS.iter().find(|dir| Path::new(dir).join("ptp").exists());
-        let plugins = plugins.context("no CNI plugins found: install the Debian package containernetworking-plugins")?;
+        let plugins = plugins
+            .context("no CNI plugins found: install the Debian package containernetworking-plugins")?;
         let containerd = CONTAINERD.replace("@PAUSE@", images::PAUSE).replace("@CNI_BIN@", plugins);
         pki::write(&folder.join("containerd.toml"), &containerd)?;
         let pods = plane.addresses.pods();
@@ -218,7 +223,13 @@ impl Node {
         Ok(())
     }
 
-    fn start_kubelet(&mut self, plane: &ControlPlane, folder: &Path, logs: &Path, site: Site<'_>) -> Result<()> {
+    fn start_kubelet(
+        &mut self,
+        plane: &ControlPlane,
+        folder: &Path,
+        logs: &Path,
+        site: Site<'_>,
+    ) -> Result<()> {
         let subject = Subject { user: &format!("system:node:{}", self.name), group: Some("system:nodes") };
         let kubeconfig = plane.component(folder, "kubelet", subject)?;
         let mut command = self.command(site.tools.path(Tool::Kubelet));
@@ -247,7 +258,8 @@ impl Node {
             Ok(())
         })
         .await?;
-        let kubeconfig = plane.component(folder, "kube-proxy", Subject { user: "system:kube-proxy", group: None })?;
+        let kubeconfig =
+            plane.component(folder, "kube-proxy", Subject { user: "system:kube-proxy", group: None })?;
         let config = json!({
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",
@@ -266,31 +278,38 @@ impl Node {
         self.spawn(plane, "kube-proxy", logs, command)
     }
 
-    fn start_dns(&self, plane: &ControlPlane, folder: &Path, site: Site<'_>) -> Result<()> {
-        let manifests = folder.join("coredns.yaml");
-        let dns = plane.addresses.dns().to_string();
-        pki::write(&manifests, &COREDNS.replace("@COREDNS@", images::COREDNS).replace("@DNS@", &dns))?;
-        let admin = folder.join("admin.kubeconfig");
-        crate::kubeconfig::save(&admin, std::slice::from_ref(&plane.admin))?;
-        let mut kubectl = Command::new(site.tools.path(Tool::Kubectl));
-        run(kubectl.arg("--kubeconfig").arg(admin).args(["apply", "-f"]).arg(manifests)).map(drop)
-    }
-
     async fn wait_until_ready(&mut self, plane: &ControlPlane) -> Result<()> {
         use k8s_openapi::api::apps::v1::Deployment;
         let nodes: Api<NodeObject> = Api::all(plane.client.clone());
         let deployments: Api<Deployment> = Api::namespaced(plane.client.clone(), "kube-system");
         until(&format!("{} is ready", self.name), PATIENCE, async || {
             self.processes.iter_mut().try_for_each(Process::check)?;
-            let conditions = nodes.get(&self.name).await?.status.and_then(|s| s.conditions).unwrap_or_default();
-            let ready = conditions.iter().find(|condition| condition.type_ == "Ready").context("no Ready yet")?;
-            ensure!(ready.status == "True", "{}", ready.message.as_deref().unwrap_or("the node is not ready"));
+            let conditions =
+                nodes.get(&self.name).await?.status.and_then(|s| s.conditions).unwrap_or_default();
+            let ready =
+                conditions.iter().find(|condition| condition.type_ == "Ready").context("no Ready yet")?;
+            ensure!(
+                ready.status == "True",
+                "{}",
+                ready.message.as_deref().unwrap_or("the node is not ready")
+            );
             let dns = deployments.get("coredns").await?.status.and_then(|status| status.ready_replicas);
             ensure!(dns == Some(1), "CoreDNS is not ready");
             Ok(())
         })
         .await
     }
+}
+
+/// Applies CoreDNS, as any cluster's administrator would.
+fn start_dns(plane: &ControlPlane, folder: &Path, site: Site<'_>) -> Result<()> {
+    let manifests = folder.join("coredns.yaml");
+    let dns = plane.addresses.dns().to_string();
+    pki::write(&manifests, &COREDNS.replace("@COREDNS@", images::COREDNS).replace("@DNS@", &dns))?;
+    let admin = folder.join("admin.kubeconfig");
+    crate::kubeconfig::save(&admin, std::slice::from_ref(&plane.admin))?;
+    let kubectl = Kubectl::new(site.tools.path(Tool::Kubectl), admin);
+    kubectl.run(&["apply", "-f", &manifests.display().to_string()]).map(drop)
 }
 
 // === impl Sandbox ===
@@ -303,7 +322,8 @@ impl Sandbox {
             .args(["--propagation", "private", "--", "sh", "-c", SANDBOX, "sandbox"])
             .arg(folder)
             .arg(name);
-        let mut holder = process::spawn(&format!("{}/sandbox", plane.name), &logs.join("sandbox.log"), command)?;
+        let mut holder =
+            process::spawn(&format!("{}/sandbox", plane.name), &logs.join("sandbox.log"), command)?;
         let ready = folder.join("sandbox");
         let pid = holder.pid();
         let init = until(&format!("the namespaces of {name} are there"), PATIENCE, async || {

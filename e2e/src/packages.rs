@@ -40,6 +40,7 @@ const NEEDS: &[(Need, &str)] = &[
     (Need::CniPlugin("host-local"), "containernetworking-plugins"),
     (Need::CniPlugin("loopback"), "containernetworking-plugins"),
     (Need::CniPlugin("portmap"), "containernetworking-plugins"),
+    (Need::CniPlugin("ptp"), "containernetworking-plugins"),
     (Need::Program("nft"), "nftables"),
     (Need::Program("ip"), "iproute2"),
     (Need::Program("conntrack"), "conntrack"),
@@ -110,11 +111,7 @@ fn ensure_on(machine: &impl Machine) -> Result<()> {
         );
     }
     if !machine.is_root() {
-        bail!(
-            "{} missing, and installing the Debian {} needs root",
-            missing.programs(),
-            missing.packages()
-        );
+        bail!("{} missing, and installing the Debian {} needs root", missing.programs(), missing.packages());
     }
     let _lock = machine.lock()?;
     // Whoever held the lock may have installed them.
@@ -126,11 +123,7 @@ fn ensure_on(machine: &impl Machine) -> Result<()> {
     machine.install(&missing.packages)?;
     let left = Missing::on(machine);
     if !left.is_empty() {
-        bail!(
-            "{} missing even after apt-get installed the Debian {}",
-            left.programs(),
-            left.packages()
-        );
+        bail!("{} missing even after apt-get installed the Debian {}", left.programs(), left.packages());
     }
     Ok(())
 }
@@ -166,20 +159,12 @@ impl Missing {
                 Need::CniPlugin(name) => format!("CNI plugin {name}"),
             })
             .collect();
-        format!(
-            "{} {}",
-            names.join(", "),
-            if names.len() == 1 { "is" } else { "are" }
-        )
+        format!("{} {}", names.join(", "), if names.len() == 1 { "is" } else { "are" })
     }
 
     fn packages(&self) -> String {
         let names: Vec<&str> = self.packages.iter().copied().collect();
-        format!(
-            "package{} {}",
-            if names.len() == 1 { "" } else { "s" },
-            names.join(" ")
-        )
+        format!("package{} {}", if names.len() == 1 { "" } else { "s" }, names.join(" "))
     }
 }
 
@@ -216,11 +201,7 @@ impl Machine for Host {
     fn install(&self, packages: &BTreeSet<&str>) -> Result<()> {
         let _policy = NoServices::set(Path::new(POLICY))?;
         let install = || {
-            apt_get(
-                ["install", "-y", "--no-install-recommends"]
-                    .into_iter()
-                    .chain(packages.iter().copied()),
-            )
+            apt_get(["install", "-y", "--no-install-recommends"].into_iter().chain(packages.iter().copied()))
         };
         // Package lists may be absent or name files that are gone: then they are read anew.
         if install().is_ok() {
@@ -249,10 +230,7 @@ fn apt_get<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<()> {
         .stdin(Stdio::null());
     let output = command.output().context("failed to run apt-get")?;
     if !output.status.success() {
-        bail!(
-            "failed to run {command:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("failed to run {command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }
@@ -269,20 +247,11 @@ impl NoServices {
     fn set(policy: &Path) -> Result<Self> {
         let left_behind = fs::read_to_string(policy).is_ok_and(|text| text == POLICY_TEXT);
         if left_behind {
-            return Ok(Self {
-                ours: Some(policy.to_owned()),
-            });
+            return Ok(Self { ours: Some(policy.to_owned()) });
         }
-        match OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o755)
-            .open(policy)
-        {
+        match OpenOptions::new().write(true).create_new(true).mode(0o755).open(policy) {
             Ok(mut file) => {
-                let set = Self {
-                    ours: Some(policy.to_owned()),
-                };
+                let set = Self { ours: Some(policy.to_owned()) };
                 file.write_all(POLICY_TEXT.as_bytes())
                     .with_context(|| format!("failed to write {}", policy.display()))?;
                 Ok(set)

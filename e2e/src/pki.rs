@@ -11,8 +11,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 
 /// A certificate authority and the folder that its files are in.
@@ -65,11 +65,18 @@ impl Authority {
     }
 
     /// Issues a certificate that serves and calls, writes `<file>.crt` and `<file>.key`.
-    pub fn issue(&self, file: &str, subject: Subject<'_>, names: &[&str], addresses: &[IpAddr]) -> Result<Pair> {
+    pub fn issue(
+        &self,
+        file: &str,
+        subject: Subject<'_>,
+        names: &[&str],
+        addresses: &[IpAddr],
+    ) -> Result<Pair> {
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished(subject.user, subject.group);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
         for name in names {
             params.subject_alt_names.push(SanType::DnsName((*name).try_into()?));

@@ -77,14 +77,20 @@ impl Process {
             None => Ok(()),
             Some(status) => {
                 let end = tail(&self.log, 30);
-                Err(Final(format!("{} ended ({status}); the end of {}:\n{end}", self.name, self.log.display())).into())
+                Err(Final(format!(
+                    "{} ended ({status}); the end of {}:\n{end}",
+                    self.name,
+                    self.log.display()
+                ))
+                .into())
             }
         }
     }
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("a process number is positive")?;
+        let pid =
+            i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("a process number is positive")?;
         kill_process(pid, signal).with_context(|| format!("failed to signal {}", self.name))
     }
 
@@ -182,16 +188,17 @@ pub fn spawn(name: &str, log: &Path, mut command: Command) -> Result<Process> {
         .process_group(0);
     let (reply, answer) = mpsc::sync_channel(1);
     FORKER.send((command, reply)).map_err(|_| anyhow!("the thread that starts processes is gone"))?;
-    let child = answer
-        .recv()
-        .map_err(|_| anyhow!("the thread that starts processes is gone"))?
-        .with_context(|| format!("failed to start {name}: is setpriv (Debian package util-linux) installed?"))?;
+    let child =
+        answer.recv().map_err(|_| anyhow!("the thread that starts processes is gone"))?.with_context(
+            || format!("failed to start {name}: is setpriv (Debian package util-linux) installed?"),
+        )?;
     Ok(Process { name: name.to_owned(), log: log.to_owned(), child })
 }
 
 /// Runs a short command and gives back its output; its error text is in the error.
 pub fn run(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("failed to run {command:?}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("failed to run {command:?}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(anyhow!("{command:?} failed ({}): {}", output.status, said.trim()));
@@ -201,7 +208,9 @@ pub fn run(command: &mut Command) -> Result<String> {
 
 /// The last lines of a file.
 pub fn tail(path: &Path, lines: usize) -> String {
-    let Ok(mut file) = File::open(path) else { return "(no log)".to_owned() };
+    let Ok(mut file) = File::open(path) else {
+        return "(no log)".to_owned();
+    };
     let length = file.metadata().map(|m| m.len()).unwrap_or_default();
     let _ = file.seek(SeekFrom::Start(length.saturating_sub(64 * 1024)));
     let mut text = Vec::new();

@@ -51,7 +51,7 @@ pub struct Recorded {
 #[derive(Debug)]
 struct Registry {
     folder: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 /// What a new bed asks for.
@@ -98,7 +98,8 @@ impl Record {
         let path = dir.join(FILE);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(
-                serde_json::from_slice(&bytes).with_context(|| format!("{} is no bed's record", path.display()))?,
+                serde_json::from_slice(&bytes)
+                    .with_context(|| format!("{} is no bed's record", path.display()))?,
             )),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e).with_context(|| format!("failed to read {}", path.display())),
@@ -161,11 +162,13 @@ impl Registry {
         fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let lock = File::create(folder.join("lock")).context("failed to open the list of beds")?;
         lock.lock().context("failed to lock the list of beds")?;
-        Ok(Self { folder, _lock: lock })
+        Ok(Self { folder, lock })
     }
 
     fn records(&self) -> Vec<Record> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(&self.folder) else {
+            return Vec::new();
+        };
         entries
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
@@ -178,6 +181,13 @@ impl Registry {
             say(format_args!("cleaning up after a bed whose owner is gone ({})", record.dir.display()));
             record.clear();
         }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is being started at this moment has the file open too.
+        let _ = self.lock.unlock();
     }
 }
 
@@ -199,7 +209,8 @@ fn free_id(folder: &Path) -> String {
 
 /// A network number that no living bed has and that the machine has no route for.
 fn free_network(living: &[Record]) -> Result<u8> {
-    let routes = crate::process::run(std::process::Command::new("ip").args(["-4", "route", "show", "table", "all"]))?;
+    let routes =
+        crate::process::run(std::process::Command::new("ip").args(["-4", "route", "show", "table", "all"]))?;
     (0..BEDS)
         .find(|number| {
             !living.iter().any(|bed| bed.network == Some(*number))
@@ -207,5 +218,7 @@ fn free_network(living: &[Record]) -> Result<u8> {
                 && !routes.starts_with(&format!("10.{}.", 128 + number))
                 && !routes.contains(&format!("\n10.{}.", 128 + number))
         })
-        .with_context(|| format!("all {BEDS} networks for beds are taken: end some beds (`cargo bed status --all`)"))
+        .with_context(|| {
+            format!("all {BEDS} networks for beds are taken: end some beds (`cargo bed status --all`)")
+        })
 }

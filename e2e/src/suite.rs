@@ -3,24 +3,20 @@
 //! When a test fails, what the clusters hold and the end of every log are printed. A test that this machine cannot run is
 //! reported as ignored with the reason, never as passed.
 
-use std::{
-    pin::Pin,
-    process::{Command, ExitCode},
-    sync::Arc,
-};
+use std::{panic::AssertUnwindSafe, pin::Pin, process::ExitCode, sync::Arc};
 
 use anyhow::{Result, anyhow};
+use futures::FutureExt;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::{runtime::Runtime, sync::OnceCell};
 
 use crate::{
     bed::{Bed, Spec, log_names},
     process::tail,
-    tools::Tool,
 };
 
 /// What a test returns: a future of its outcome.
-pub type Outcome = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+pub type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
 /// A test: a sentence, and what to do with the bed.
 pub type Test = (&'static str, fn(Arc<Bed>) -> Outcome);
 
@@ -66,10 +62,13 @@ pub fn run(spec: Spec, tests: Vec<Test>) -> ExitCode {
 
 impl Shared {
     async fn try_on(&self, name: &str, test: fn(Arc<Bed>) -> Outcome) -> Result<(), Failed> {
-        let start = async || Bed::start(self.spec.clone(), None).await.map(Arc::new).map_err(|e| format!("{e:#}"));
-        let bed = self.bed.get_or_init(start).await.clone().map_err(|e| format!("the bed did not start: {e}"))?;
+        let start =
+            async || Bed::start(self.spec.clone(), None).await.map(Arc::new).map_err(|e| format!("{e:#}"));
+        let bed =
+            self.bed.get_or_init(start).await.clone().map_err(|e| format!("the bed did not start: {e}"))?;
         // A test that panics fails as one that returns an error does.
-        let outcome = tokio::spawn(test(bed.clone())).await.unwrap_or_else(|panic| Err(anyhow!("{panic}")));
+        let outcome = AssertUnwindSafe(test(bed.clone())).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked, see above")));
         outcome.map_err(|e| {
             eprintln!("{}", dump(name, &bed));
             Failed::from(format!("{e:#}"))
@@ -81,11 +80,10 @@ impl Shared {
 fn dump(test: &str, bed: &Bed) -> String {
     let mut text = format!("──── the bed when {test} failed ────\n");
     for cluster in bed.clusters() {
-        let mut kubectl = Command::new(bed.tools.path(Tool::Kubectl));
-        kubectl.arg("--kubeconfig").arg(bed.kubeconfig(&cluster.name));
         let kinds = "nodes,deployments,pods,services,endpointslices,events";
-        kubectl.args(["get", kinds, "--all-namespaces", "-o", "wide", "--request-timeout=5s"]);
-        let found = kubectl.output().map_or_else(|e| e.to_string(), |out| String::from_utf8_lossy(&out.stdout).into());
+        let kubectl = bed.kubectl(&cluster.name);
+        let found = kubectl.run(&["get", kinds, "--all-namespaces", "-o", "wide", "--request-timeout=5s"]);
+        let found = found.unwrap_or_else(|e| format!("{e:#}"));
         text += &format!("── objects of {}\n{found}\n", cluster.name);
     }
     let logs = bed.dir().join("logs");

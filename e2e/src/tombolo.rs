@@ -35,7 +35,13 @@ pub struct Component {
 
 impl Component {
     /// Starts `tombolo hub` or `tombolo agent` for a cluster and returns when it is ready.
-    pub async fn start(binary: &Path, role: &str, cluster: &str, kubeconfig: &Path, logs: &Path) -> Result<Self> {
+    pub async fn start(
+        binary: &Path,
+        role: &str,
+        cluster: &str,
+        kubeconfig: &Path,
+        logs: &Path,
+    ) -> Result<Self> {
         ports::on_one(
             || ports::free(LOOPBACK),
             async |port| {
@@ -45,7 +51,8 @@ impl Component {
                 let log = logs.join(cluster).join(format!("tombolo-{role}.log"));
                 let process = process::spawn(&format!("{cluster}/tombolo-{role}"), &log, command)?;
                 let mut this = Self { process, health: port };
-                until(&format!("{} is ready", this.process.name), PATIENCE, async || this.check().await).await?;
+                until(&format!("{} is ready", this.process.name), PATIENCE, async || this.check().await)
+                    .await?;
                 Ok(this)
             },
         )
@@ -78,7 +85,7 @@ pub fn binary() -> Result<PathBuf> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "tombolo", "--bin", "tombolo"])
+        .args(["build", "--quiet", "--workspace", "--bin", "tombolo"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())

@@ -131,11 +131,7 @@ impl Tool {
 }
 
 fn names(tools: &[Tool]) -> String {
-    tools
-        .iter()
-        .map(|tool| tool.name())
-        .collect::<Vec<_>>()
-        .join(", ")
+    tools.iter().map(|tool| tool.name()).collect::<Vec<_>>().join(", ")
 }
 
 // === impl Tools ===
@@ -175,12 +171,9 @@ impl Tools {
     /// # Panics
     /// If the tool was not among those wanted from [`Tools::provide`].
     pub fn path(&self, tool: Tool) -> &Path {
-        self.paths.get(&tool).unwrap_or_else(|| {
-            panic!(
-                "invariant: {} is asked for only where it was provided",
-                tool.name()
-            )
-        })
+        self.paths
+            .get(&tool)
+            .unwrap_or_else(|| panic!("invariant: {} is asked for only where it was provided", tool.name()))
     }
 }
 
@@ -189,10 +182,7 @@ fn from_cache(surroundings: &Surroundings, source: Source, tools: &[Tool]) -> Re
     let module = Module::read(source, &surroundings.e2e)?;
     let go = Go::find(surroundings, &module, tools)?;
     let entry = Entry::of(&surroundings.cache, &module, &go);
-    if !tools
-        .iter()
-        .all(|tool| matches!(entry.state(*tool), State::Whole))
-    {
+    if !tools.iter().all(|tool| matches!(entry.state(*tool), State::Whole)) {
         let _lock = entry.lock(surroundings, tools)?;
         complete(surroundings, &entry, &module, &go, tools)?;
     }
@@ -238,10 +228,6 @@ fn complete(
             .store(*tool, &workspace.path().join(tool.go_name()))
             .with_context(|| format!("failed to keep {} in the cache", tool.name()))?;
     }
-    surroundings.say(format!(
-        "built {} in {} s",
-        names(&lacking),
-        began.elapsed().as_secs()
-    ));
+    surroundings.say(format!("built {} in {} s", names(&lacking), began.elapsed().as_secs()));
     Ok(())
 }

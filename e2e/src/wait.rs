@@ -24,7 +24,11 @@ impl std::error::Error for Final {}
 
 /// Looks again and again until the probe succeeds, and gives back what it found. An error of the probe means "not yet"
 /// unless it is [`Final`]; the last one is told when the deadline passes.
-pub async fn until<T>(what: &str, patience: Duration, mut probe: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+pub async fn until<T>(
+    what: &str,
+    patience: Duration,
+    mut probe: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
     let started = Instant::now();
     loop {
         // A probe that hangs must not outlast the deadline.

@@ -81,7 +81,9 @@ async fn connect(args: &Args) -> Result<Client> {
         None if args.context.is_some() => {
             Config::from_kubeconfig(&options).await.context("--context: failed to use it")?
         }
-        None => Config::infer().await.context("failed to find a cluster: give --kubeconfig, or run in a pod")?,
+        None => {
+            Config::infer().await.context("failed to find a cluster: give --kubeconfig, or run in a pod")?
+        }
     };
     config.default_retry = false;
     config.connect_timeout = Some(TIMEOUT);
@@ -94,7 +96,12 @@ async fn look(client: &Client) -> Result<String> {
     let version = Version::parse(&info.major, &info.minor)
         .with_context(|| format!("the API server has a version that makes no sense: {}", info.git_version))?;
     if version < OLDEST {
-        bail!("the API server is {}; Kubernetes {}.{} or newer is needed", info.git_version, OLDEST.major, OLDEST.minor);
+        bail!(
+            "the API server is {}; Kubernetes {}.{} or newer is needed",
+            info.git_version,
+            OLDEST.major,
+            OLDEST.minor
+        );
     }
     Ok(info.git_version)
 }

@@ -29,7 +29,8 @@ impl Readiness {
             .await
             .with_context(|| format!("failed to serve health on {}", args.health_address))?;
         let (readiness, seen) = watch::channel(Err("starting".into()));
-        let server = axum::serve(listener, router(seen)).with_graceful_shutdown(stop.clone().cancelled_owned());
+        let server =
+            axum::serve(listener, router(seen)).with_graceful_shutdown(stop.clone().cancelled_owned());
         tokio::spawn(async move {
             if let Err(e) = server.await {
                 tracing::error!("the health server ended: {e}");

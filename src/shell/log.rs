@@ -19,9 +19,9 @@ pub enum LogFormat {
 impl LogFormat {
     /// Starts logging to standard error, with a filter such as `info` or `tombolo=debug,warn`.
     pub fn init(self, filter: &str) -> Result<()> {
-        let filter: EnvFilter = filter
-            .parse()
-            .with_context(|| format!("--log: {filter:?} is no filter; use a level or `module=level` pairs"))?;
+        let filter: EnvFilter = filter.parse().with_context(|| {
+            format!("--log: {filter:?} is no filter; use a level or `module=level` pairs")
+        })?;
         let lines = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)

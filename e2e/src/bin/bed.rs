@@ -133,7 +133,12 @@ fn status(dir: &Path) -> Result<()> {
     for process in &record.processes {
         let alive = process.identity.is_alive();
         ended += usize::from(!alive);
-        println!("{:<32} {:<9} {}", process.name, process.identity.pid, if alive { "running" } else { "ended" });
+        println!(
+            "{:<32} {:<9} {}",
+            process.name,
+            process.identity.pid,
+            if alive { "running" } else { "ended" }
+        );
     }
     if ended > 0 {
         bail!("{ended} of {} processes have ended; `cargo bed logs NAME` shows why", record.processes.len());

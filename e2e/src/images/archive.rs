@@ -108,12 +108,7 @@ fn archive(image: &Image) -> Result<Vec<u8>> {
     let index = json!({ "schemaVersion": 2, "manifests": manifests }).to_string();
 
     let mut tar = Builder::new(Vec::new());
-    file(
-        &mut tar,
-        "oci-layout",
-        0o644,
-        br#"{"imageLayoutVersion":"1.0.0"}"#,
-    )?;
+    file(&mut tar, "oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
     file(&mut tar, "index.json", 0o644, index.as_bytes())?;
     for blob in [&manifest, &config, &layer] {
         file(&mut tar, format!("blobs/sha256/{}", sha256(blob)), 0o644, blob)?;
@@ -227,11 +222,7 @@ mod tests {
 
     /// The blob that a descriptor names, checked against what it says.
     fn blob(files: &BTreeMap<String, (Header, Vec<u8>)>, descriptor: &Value) -> Vec<u8> {
-        let hash = descriptor["digest"]
-            .as_str()
-            .unwrap()
-            .strip_prefix("sha256:")
-            .unwrap();
+        let hash = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
         let bytes = files[&format!("blobs/sha256/{hash}")].1.clone();
         assert_eq!(sha256(&bytes), hash);
         assert_eq!(descriptor["size"], bytes.len());
@@ -269,20 +260,13 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().path().unwrap().display().to_string())
             .collect();
-        assert_eq!(
-            paths,
-            ["bin", "tmp", "usr", "usr/bin", "usr/bin/tool", "usr/bin-not"]
-        );
+        assert_eq!(paths, ["bin", "tmp", "usr", "usr/bin", "usr/bin/tool", "usr/bin-not"]);
     }
 
     #[test]
     fn a_layer_says_nothing_of_when_and_by_whom_it_was_made() {
         for (path, (header, _)) in unpacked(&layer(&image().entries).unwrap()) {
-            let facts = (
-                header.mtime().unwrap(),
-                header.uid().unwrap(),
-                header.gid().unwrap(),
-            );
+            let facts = (header.mtime().unwrap(), header.uid().unwrap(), header.gid().unwrap());
             assert_eq!(facts, (0, 0, 0), "{path}");
         }
         assert_eq!(archive(&image()).unwrap(), archive(&image()).unwrap());
@@ -322,15 +306,10 @@ mod tests {
     fn a_file_that_cannot_be_read_is_named_and_leaves_no_archive() {
         let mut image = image();
         let from = PathBuf::from("/nonexistent/program");
-        image
-            .entries
-            .insert("/x".into(), Entry::File { from, mode: 0o755 });
+        image.entries.insert("/x".into(), Entry::File { from, mode: 0o755 });
         let to = std::env::temp_dir().join(format!("tombolo-no-archive-{}.tar", process::id()));
         let error = format!("{:#}", pack(&image, &to).unwrap_err());
-        assert!(
-            error.contains("/nonexistent/program") && error.contains("jeremyot/serve:1"),
-            "{error}"
-        );
+        assert!(error.contains("/nonexistent/program") && error.contains("jeremyot/serve:1"), "{error}");
         assert!(!to.exists());
     }
 
@@ -338,14 +317,10 @@ mod tests {
     fn whoever_reads_an_archive_goes_on_reading_the_same_one_when_it_is_written_again() {
         let to = std::env::temp_dir().join(format!("tombolo-whole-{}", process::id()));
         write_whole(&to, b"first").unwrap();
-        let mut reader = fs::File::open(&to).unwrap();
+        let reader = fs::File::open(&to).unwrap();
         write_whole(&to, b"second").unwrap();
-        let mut read = String::new();
-        reader.read_to_string(&mut read).unwrap();
-        assert_eq!(
-            (read.as_str(), fs::read(&to).unwrap().as_slice()),
-            ("first", b"second".as_slice())
-        );
+        let read = std::io::read_to_string(reader).unwrap();
+        assert_eq!((read.as_str(), fs::read(&to).unwrap().as_slice()), ("first", b"second".as_slice()));
         fs::remove_file(to).unwrap();
     }
 

@@ -25,20 +25,9 @@ pub fn provide(images: &[Image], cache: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn provide_one(image: &Image, cache: &Path) -> Result<PathBuf> {
-    let name = image
-        .names
-        .first()
-        .context("failed to pack an image: it has no name")?;
-    let stem: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '.' {
-                c
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let name = image.names.first().context("failed to pack an image: it has no name")?;
+    let stem: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     // 64 bits tell more archives apart than there will ever be.
     let path = cache.join(format!("{stem}-{:.16}.tar", inputs(image)?));
     let sum = path.with_extension("tar.sha256");
@@ -63,10 +52,7 @@ fn sum_of(path: &Path) -> Result<String> {
 
 /// The hash of all that makes the archive what it is. Where its files come from does not.
 fn inputs(image: &Image) -> Result<String> {
-    let without_entries = Image {
-        entries: [].into(),
-        ..image.clone()
-    };
+    let without_entries = Image { entries: [].into(), ..image.clone() };
     let mut facts = format!("{} {without_entries:?}\n", archive::sha256(WRITER));
     for (path, entry) in &image.entries {
         match entry {
@@ -100,9 +86,7 @@ mod tests {
         }
 
         fn provide(&self, image: &Image) -> PathBuf {
-            provide(std::slice::from_ref(image), &self.0.join("cache"))
-                .unwrap()
-                .remove(0)
+            provide(std::slice::from_ref(image), &self.0.join("cache")).unwrap().remove(0)
         }
     }
 
@@ -151,10 +135,7 @@ mod tests {
         let first = scratch.provide(&scratch.image("a", "program"));
         assert_eq!(first, scratch.provide(&scratch.image("b", "program")));
         assert_ne!(first, scratch.provide(&scratch.image("a", "changed")));
-        let with_arguments = Image {
-            cmd: vec!["--flag".to_owned()],
-            ..scratch.image("a", "program")
-        };
+        let with_arguments = Image { cmd: vec!["--flag".to_owned()], ..scratch.image("a", "program") };
         assert_ne!(first, scratch.provide(&with_arguments));
     }
 }

@@ -29,10 +29,7 @@ pub(super) fn with_libraries<'a>(
     }
     let output = command.output().context("failed to run ldd")?;
     if !output.status.success() {
-        bail!(
-            "failed to run {command:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("failed to run {command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     for library in libraries(&String::from_utf8_lossy(&output.stdout))? {
         let from = PathBuf::from(library);

@@ -13,11 +13,7 @@ struct Fake {
     asked_for: RefCell<Vec<String>>,
 }
 
-const FRESH: [Need; 3] = [
-    Need::Program("ctr"),
-    Need::Program("containerd"),
-    Need::CniPlugin("bridge"),
-];
+const FRESH: [Need; 3] = [Need::Program("ctr"), Need::Program("containerd"), Need::CniPlugin("bridge")];
 
 fn lacking(needs: &[Need]) -> Fake {
     Fake {
@@ -44,30 +40,20 @@ impl Machine for Fake {
     }
 
     fn lock(&self) -> Result<Option<File>> {
-        self.lacks
-            .borrow_mut()
-            .retain(|need| !self.brought_by_others.contains(need));
+        self.lacks.borrow_mut().retain(|need| !self.brought_by_others.contains(need));
         Ok(None)
     }
 
     fn install(&self, packages: &BTreeSet<&str>) -> Result<()> {
-        self.asked_for
-            .borrow_mut()
-            .extend(packages.iter().map(|&package| package.to_owned()));
-        self.lacks
-            .borrow_mut()
-            .retain(|need| !self.apt_brings.contains(need));
+        self.asked_for.borrow_mut().extend(packages.iter().map(|&package| package.to_owned()));
+        self.lacks.borrow_mut().retain(|need| !self.apt_brings.contains(need));
         Ok(())
     }
 }
 
 #[test]
 fn a_complete_machine_needs_neither_root_nor_apt() {
-    let machine = Fake {
-        apt: false,
-        root: false,
-        ..lacking(&[])
-    };
+    let machine = Fake { apt: false, root: false, ..lacking(&[]) };
     ensure_on(&machine).unwrap();
 }
 
@@ -75,46 +61,29 @@ fn a_complete_machine_needs_neither_root_nor_apt() {
 fn each_missing_package_is_installed_once() {
     let machine = lacking(&FRESH);
     ensure_on(&machine).unwrap();
-    assert_eq!(
-        *machine.asked_for.borrow(),
-        ["containerd", "containernetworking-plugins"]
-    );
+    assert_eq!(*machine.asked_for.borrow(), ["containerd", "containernetworking-plugins"]);
 }
 
 #[test]
 fn what_another_bed_installed_meanwhile_is_not_installed_again() {
-    let machine = Fake {
-        brought_by_others: &FRESH,
-        ..lacking(&FRESH)
-    };
+    let machine = Fake { brought_by_others: &FRESH, ..lacking(&FRESH) };
     ensure_on(&machine).unwrap();
     assert!(machine.asked_for.borrow().is_empty());
 }
 
 #[test]
 fn messages_name_the_programs_and_the_packages_that_have_them() {
-    let without_apt = Fake {
-        apt: false,
-        ..lacking(&FRESH)
-    };
-    let without_root = Fake {
-        root: false,
-        ..lacking(&[Need::Program("nft")])
-    };
-    let with_an_apt_that_fails_silently = Fake {
-        apt_brings: &[],
-        ..lacking(&[Need::Program("nc.openbsd"), Need::Program("ping")])
-    };
+    let without_apt = Fake { apt: false, ..lacking(&FRESH) };
+    let without_root = Fake { root: false, ..lacking(&[Need::Program("nft")]) };
+    let with_an_apt_that_fails_silently =
+        Fake { apt_brings: &[], ..lacking(&[Need::Program("nc.openbsd"), Need::Program("ping")]) };
     for (machine, message) in [
         (
             without_apt,
             "containerd, ctr, CNI plugin bridge are missing, and there is no apt-get to install the Debian packages \
              containerd containernetworking-plugins",
         ),
-        (
-            without_root,
-            "nft is missing, and installing the Debian package nftables needs root",
-        ),
+        (without_root, "nft is missing, and installing the Debian package nftables needs root"),
         (
             with_an_apt_that_fails_silently,
             "nc.openbsd, ping are missing even after apt-get installed the Debian packages iputils-ping netcat-openbsd",

@@ -63,9 +63,7 @@ impl Entry {
         }
         let key = hex(&context.finish().as_ref()[..8]);
         let name = module.directory.file_name().unwrap_or_default().to_string_lossy();
-        Self {
-            directory: cache.join(format!("{name}-{key}")),
-        }
+        Self { directory: cache.join(format!("{name}-{key}")) }
     }
 
     pub(super) fn path(&self, tool: Tool) -> PathBuf {
@@ -130,11 +128,7 @@ impl Entry {
             // What is there was left by a process that was killed: a living one would hold the lock.
             for found in fs::read_dir(&self.directory)? {
                 let found = found?;
-                if found
-                    .file_name()
-                    .as_encoded_bytes()
-                    .starts_with(PREFIX.as_bytes())
-                {
+                if found.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
                     fs::remove_dir_all(found.path())?;
                 }
             }

@@ -56,23 +56,11 @@ impl<'a> Go<'a> {
                 "Go {oldest} or newer is needed to build {names} for the tests, and PATH has no `go`: {advice}"
             );
         };
-        let mut go = Self {
-            surroundings,
-            program,
-            identity: String::new(),
-        };
+        let mut go = Self { surroundings, program, identity: String::new() };
         // In the module's directory, since an older Go fetches itself the version that go.mod asks for.
         let output = go
             .command(&module.directory)
-            .args([
-                "env",
-                "GOVERSION",
-                "GOOS",
-                "GOARCH",
-                "GOAMD64",
-                "GOARM64",
-                "GOEXPERIMENT",
-            ])
+            .args(["env", "GOVERSION", "GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT"])
             .output()
             .with_context(|| format!("failed to run {}", go.program.display()))?;
         if !output.status.success() {
@@ -104,12 +92,7 @@ impl<'a> Go<'a> {
         command
             .current_dir(directory)
             .env("PATH", &self.surroundings.search)
-            .envs(
-                self.surroundings
-                    .variables
-                    .iter()
-                    .map(|(name, value)| (name, value)),
-            )
+            .envs(self.surroundings.variables.iter().map(|(name, value)| (name, value)))
             .env("CGO_ENABLED", "0")
             // Set rather than removed, which would let those of `go env -w` in. They could name another
             // go.mod, an overlay or build tags, none of which the cache's key knows.
@@ -137,20 +120,14 @@ impl<'a> Go<'a> {
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("failed to run {}", self.program.display()))?;
-        let stderr = child
-            .stderr
-            .take()
-            .expect("invariant: stderr was asked to be piped");
+        let stderr = child.stderr.take().expect("invariant: stderr was asked to be piped");
         let output = self.follow(BufReader::new(stderr));
         let status = child.wait().context("failed to wait for go build")?;
         if status.success() {
             return Ok(());
         }
         let what = format!("failed to build {} from {}", names(tools), module.origin(tools));
-        Err(explain(
-            &what,
-            &output.last.into_iter().collect::<Vec<_>>().join("\n"),
-        ))
+        Err(explain(&what, &output.last.into_iter().collect::<Vec<_>>().join("\n")))
     }
 
     /// Reads what `go build -v` prints until it ends, and says now and then how far it is.
@@ -201,10 +178,7 @@ impl Output {
             0 => String::new(),
             downloads => format!("{downloads} modules downloaded, "),
         };
-        format!(
-            "still building after {seconds} s: {downloads}{} packages compiled",
-            self.packages
-        )
+        format!("still building after {seconds} s: {downloads}{} packages compiled", self.packages)
     }
 }
 
@@ -240,51 +214,29 @@ mod tests {
     #[test]
     fn the_end_of_a_long_output_is_kept_without_the_names_of_packages() {
         let mut output = Output::default();
-        for line in [
-            "go: downloading helm.sh/helm/v4 v4.3.1",
-            "internal/cpu",
-            "k8s.io/api/core/v1",
-        ] {
+        for line in ["go: downloading helm.sh/helm/v4 v4.3.1", "internal/cpu", "k8s.io/api/core/v1"] {
             output.read(line.to_owned());
         }
         for number in 0..SHOWN + 5 {
             output.read(format!("main.go:{number}:1: undefined: x"));
         }
-        assert_eq!(
-            (output.downloads, output.packages, output.last.len()),
-            (1, 2, SHOWN)
-        );
+        assert_eq!((output.downloads, output.packages, output.last.len()), (1, 2, SHOWN));
         assert_eq!(output.last[SHOWN - 1], "main.go:24:1: undefined: x");
-        assert_eq!(
-            output.so_far(20),
-            "still building after 20 s: 1 modules downloaded, 2 packages compiled"
-        );
+        assert_eq!(output.so_far(20), "still building after 20 s: 1 modules downloaded, 2 packages compiled");
     }
 
     #[test]
     fn each_kind_of_failure_has_its_own_advice() {
         for (printed, advice) in [
-            (
-                "link: writing output: write /tmp/go-link-1: no space left on device",
-                "TOMBOLO_BED_CACHE",
-            ),
-            (
-                "k8s.io/api/core/v1: /usr/lib/go/compile: signal: killed",
-                "too little memory",
-            ),
-            (
-                "lookup proxy.golang.org on 127.0.0.53:53: no such host",
-                "GOPROXY",
-            ),
+            ("link: writing output: write /tmp/go-link-1: no space left on device", "TOMBOLO_BED_CACHE"),
+            ("k8s.io/api/core/v1: /usr/lib/go/compile: signal: killed", "too little memory"),
+            ("lookup proxy.golang.org on 127.0.0.53:53: no such host", "GOPROXY"),
             ("dial tcp 142.250.1.1:443: i/o timeout", "GOPROXY"),
             ("main.go:3:1: undefined: x", "reason below"),
         ] {
             let explained = explain("failed to build etcd", printed);
             assert!(explained.to_string().contains(advice), "{explained:#}");
-            assert!(
-                explained.root_cause().to_string().ends_with(printed),
-                "{explained:#}"
-            );
+            assert!(explained.root_cause().to_string().ends_with(printed), "{explained:#}");
         }
     }
 }

@@ -45,13 +45,7 @@ impl Module {
             .find(|(path, _)| path == Path::new("go.mod"))
             .map(|(_, content)| String::from_utf8_lossy(content).into_owned())
             .with_context(|| format!("there is no go.mod in {}", directory.display()))?;
-        let mut module = Self {
-            source,
-            directory,
-            go_mod,
-            files,
-            flags: Vec::new(),
-        };
+        let mut module = Self { source, directory, go_mod, files, flags: Vec::new() };
         let ldflags = module.ldflags()?;
         module.flags = vec![
             // On the command line, since GOFLAGS could say otherwise: nothing that go.sum does not vouch for.
@@ -72,9 +66,7 @@ impl Module {
                 let version = self.required("k8s.io/kubernetes")?;
                 let mut numbers = version.trim_start_matches('v').split('.');
                 let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
-                    return Err(anyhow!(
-                        "go.mod requires k8s.io/kubernetes {version}, which is no version"
-                    ));
+                    return Err(anyhow!("go.mod requires k8s.io/kubernetes {version}, which is no version"));
                 };
                 format!(
                     "-s -w -X k8s.io/component-base/version.gitVersion={version} \
@@ -96,12 +88,7 @@ impl Module {
         self.requirements()
             .find(|(required, _)| *required == path)
             .map(|(_, version)| version)
-            .with_context(|| {
-                format!(
-                    "{} does not require {path}",
-                    self.directory.join("go.mod").display()
-                )
-            })
+            .with_context(|| format!("{} does not require {path}", self.directory.join("go.mod").display()))
     }
 
     fn requirements(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -131,9 +118,7 @@ impl Module {
             let origin = self
                 .requirements()
                 .find(|(path, _)| {
-                    package
-                        .strip_prefix(path)
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                    package.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
                 })
                 .map_or_else(
                     || self.directory.display().to_string(),
@@ -190,11 +175,7 @@ impl GoVersion {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
             part[..digits].parse().ok()
         });
-        Some(Self(
-            numbers.next()??,
-            numbers.next()??,
-            numbers.next().flatten().unwrap_or(0),
-        ))
+        Some(Self(numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
     }
 }
 
@@ -219,10 +200,7 @@ mod tests {
             ("1.26.9", "go1.26.10"),
             ("go1.26.8", "go1.27rc1"),
         ] {
-            assert!(
-                GoVersion::parse(older).unwrap() < GoVersion::parse(newer).unwrap(),
-                "{older} {newer}"
-            );
+            assert!(GoVersion::parse(older).unwrap() < GoVersion::parse(newer).unwrap(), "{older} {newer}");
         }
         assert_eq!(GoVersion::parse("gcc 15"), None);
     }
@@ -232,10 +210,7 @@ mod tests {
         let module = Module::read(Source::Kubernetes, Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
         let required = module.required("k8s.io/kubernetes").unwrap();
         assert!(
-            module
-                .flags
-                .iter()
-                .any(|flag| flag.contains(&format!("version.gitVersion={required} "))),
+            module.flags.iter().any(|flag| flag.contains(&format!("version.gitVersion={required} "))),
             "{:?}",
             module.flags
         );
@@ -248,9 +223,6 @@ mod tests {
         let origin = module.origin(&[Tool::Kubectl, Tool::Kubelet, Tool::Etcd]);
         let kubernetes = module.required("k8s.io/kubernetes").unwrap();
         let etcd = module.required("go.etcd.io/etcd/server/v3").unwrap();
-        assert_eq!(
-            origin,
-            format!("k8s.io/kubernetes {kubernetes} and go.etcd.io/etcd/server/v3 {etcd}")
-        );
+        assert_eq!(origin, format!("k8s.io/kubernetes {kubernetes} and go.etcd.io/etcd/server/v3 {etcd}"));
     }
 }

@@ -40,11 +40,7 @@ impl Surroundings {
     }
 
     fn of(variables: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
-        let directory = |name| {
-            variables(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
+        let directory = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let cache = directory("TOMBOLO_BED_CACHE")
             .or_else(|| Some(directory("XDG_CACHE_HOME")?.join("tombolo-bed")))
             .or_else(|| Some(directory("HOME")?.join(".cache/tombolo-bed")))
@@ -108,30 +104,15 @@ mod tests {
     #[test]
     fn the_cache_is_where_the_most_particular_variable_says() {
         let cache = |set: &[(&str, &str)]| {
-            let found = |name: &str| {
-                set.iter()
-                    .find(|(is, _)| *is == name)
-                    .map(|(_, value)| value.into())
-            };
+            let found = |name: &str| set.iter().find(|(is, _)| *is == name).map(|(_, value)| value.into());
             Surroundings::of(found).map(|surroundings| surroundings.cache)
         };
         let home = ("HOME", "/home/ada");
         let xdg = ("XDG_CACHE_HOME", "/var/ada");
         assert_eq!(cache(&[home]).unwrap(), Path::new("/home/ada/.cache/tombolo-bed"));
         assert_eq!(cache(&[home, xdg]).unwrap(), Path::new("/var/ada/tombolo-bed"));
-        assert_eq!(
-            cache(&[home, xdg, ("TOMBOLO_BED_CACHE", "/bed")]).unwrap(),
-            Path::new("/bed")
-        );
-        assert_eq!(
-            cache(&[xdg, ("TOMBOLO_BED_CACHE", "")]).unwrap(),
-            Path::new("/var/ada/tombolo-bed")
-        );
-        assert!(
-            cache(&[])
-                .unwrap_err()
-                .to_string()
-                .contains("set TOMBOLO_BED_CACHE")
-        );
+        assert_eq!(cache(&[home, xdg, ("TOMBOLO_BED_CACHE", "/bed")]).unwrap(), Path::new("/bed"));
+        assert_eq!(cache(&[xdg, ("TOMBOLO_BED_CACHE", "")]).unwrap(), Path::new("/var/ada/tombolo-bed"));
+        assert!(cache(&[]).unwrap_err().to_string().contains("set TOMBOLO_BED_CACHE"));
     }
 }

@@ -48,10 +48,7 @@ impl Scratch {
     fn executable(&self, path: &str, content: &str) -> PathBuf {
         let text = self.write(&format!("{path}.text"), content);
         let path = self.0.join(path);
-        let status = Command::new("install")
-            .args(["-m", "755"])
-            .args([&text, &path])
-            .status();
+        let status = Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
         assert!(status.unwrap().success());
         path
     }
@@ -107,10 +104,7 @@ fn a_tool_is_built_once_and_the_second_time_nothing_is_said() {
 
     let again = Tools::provide_in(&surroundings, &[Tool::Echo]).unwrap();
     assert_eq!(again.path(Tool::Echo), tools.path(Tool::Echo));
-    assert_eq!(
-        fs::metadata(again.path(Tool::Echo)).unwrap().modified().unwrap(),
-        built
-    );
+    assert_eq!(fs::metadata(again.path(Tool::Echo)).unwrap().modified().unwrap(), built);
     assert_eq!(taken(&said), Vec::<String>::new());
     let kept: Vec<_> = fs::read_dir(tools.path(Tool::Echo).parent().unwrap())
         .unwrap()
@@ -139,11 +133,7 @@ fn the_users_goflags_do_not_change_what_is_built() {
     let tagged = "//go:build tagged\n\npackage main\n\nfunc init() { println(\"tagged\") }\n";
     scratch.write("images/echo/tagged.go", tagged);
     surroundings.variables = vec![("GOFLAGS", "-tags=tagged".into())];
-    runs(
-        Tools::provide_in(&surroundings, &[Tool::Echo])
-            .unwrap()
-            .path(Tool::Echo),
-    );
+    runs(Tools::provide_in(&surroundings, &[Tool::Echo]).unwrap().path(Tool::Echo));
 }
 
 #[test]
@@ -159,10 +149,7 @@ fn a_corrupt_tool_is_said_so_and_built_again() {
         taken(&said);
         fs::write(path, corrupt).unwrap();
         Tools::provide_in(&surroundings, &[Tool::Echo]).unwrap();
-        assert!(
-            fs::read(path).unwrap() == whole,
-            "the same sources give the same tool"
-        );
+        assert!(fs::read(path).unwrap() == whole, "the same sources give the same tool");
         runs(path);
         assert_says(
             &taken(&said).join("\n"),
@@ -192,10 +179,7 @@ fn a_tool_without_its_hash_or_its_mode_is_built_again() {
 
     fs::remove_file(path.with_added_extension("sha256")).unwrap();
     Tools::provide_in(&surroundings, &[Tool::Echo]).unwrap();
-    assert_says(
-        &taken(&said).join("\n"),
-        &["its hash cannot be read", "building echo"],
-    );
+    assert_says(&taken(&said).join("\n"), &["its hash cannot be read", "building echo"]);
 
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     Tools::provide_in(&surroundings, &[Tool::Echo]).unwrap();
@@ -217,12 +201,7 @@ fn of_several_at_once_one_builds_and_all_have_the_tool() {
     });
     let built: usize = all
         .iter()
-        .map(|(_, said)| {
-            taken(said)
-                .iter()
-                .filter(|line| line.starts_with("building"))
-                .count()
-        })
+        .map(|(_, said)| taken(said).iter().filter(|line| line.starts_with("building")).count())
         .sum();
     assert_eq!(built, 1);
 }
@@ -280,10 +259,7 @@ fn a_long_build_says_how_far_it_is() {
     let (mut surroundings, said) = scratch.surroundings();
     surroundings.every = Duration::from_millis(1);
     Tools::provide_in(&surroundings, &[Tool::Echo]).unwrap();
-    assert_says(
-        &taken(&said).join("\n"),
-        &["still building after 0 s: ", " packages compiled"],
-    );
+    assert_says(&taken(&said).join("\n"), &["still building after 0 s: ", " packages compiled"]);
 }
 
 #[test]
@@ -295,10 +271,7 @@ fn tools_in_kubebuilder_assets_are_used_and_need_no_go() {
     surroundings.assets = Some(scratch.0.join("assets"));
     let go = std::mem::replace(&mut surroundings.search, scratch.0.clone().into());
     let tools = Tools::provide_in(&surroundings, &[Tool::Kubectl, Tool::Etcd]).unwrap();
-    assert_eq!(
-        (tools.path(Tool::Etcd), tools.path(Tool::Kubectl)),
-        (&*etcd, &*kubectl)
-    );
+    assert_eq!((tools.path(Tool::Etcd), tools.path(Tool::Kubectl)), (&*etcd, &*kubectl));
 
     // What is not there is built, and so are our own programs even if something has their name.
     scratch.executable("assets/echo", "");
@@ -313,7 +286,5 @@ fn tools_in_kubebuilder_assets_are_used_and_need_no_go() {
 #[should_panic(expected = "invariant: helm is asked for only where it was provided")]
 fn a_tool_that_was_not_wanted_is_not_given() {
     let scratch = Scratch::new();
-    Tools::provide_in(&scratch.surroundings().0, &[])
-        .unwrap()
-        .path(Tool::Helm);
+    Tools::provide_in(&scratch.surroundings().0, &[]).unwrap().path(Tool::Helm);
 }

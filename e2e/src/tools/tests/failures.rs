@@ -10,10 +10,7 @@ fn real_modules() -> PathBuf {
 }
 
 fn failure(surroundings: &Surroundings, wanted: &[Tool]) -> String {
-    format!(
-        "{:#}",
-        Tools::provide_in(surroundings, wanted).expect_err("it must fail")
-    )
+    format!("{:#}", Tools::provide_in(surroundings, wanted).expect_err("it must fail"))
 }
 
 #[test]
@@ -41,11 +38,7 @@ fn too_old_a_go_is_named_with_its_version() {
     surroundings.search = go.parent().unwrap().into();
     assert_says(
         &failure(&surroundings, &[Tool::Echo]),
-        &[
-            "Go 1.26 or newer is needed",
-            &format!("{} is go1.20", go.display()),
-            "https://go.dev/dl",
-        ],
+        &["Go 1.26 or newer is needed", &format!("{} is go1.20", go.display()), "https://go.dev/dl"],
     );
 }
 
@@ -76,10 +69,7 @@ fn nothing_is_built_that_go_sum_does_not_vouch_for() {
     let go_mod = fs::read_to_string(real_modules().join("kubernetes/helm/go.mod")).unwrap();
     let copy = scratch.write("kubernetes/helm/go.mod", &go_mod);
     surroundings.variables = vec![("GOFLAGS", "-mod=mod".into())];
-    assert_says(
-        &failure(&surroundings, &[Tool::Helm]),
-        &["failed to build helm", "missing go.sum entry"],
-    );
+    assert_says(&failure(&surroundings, &[Tool::Helm]), &["failed to build helm", "missing go.sum entry"]);
     assert_eq!(fs::read_to_string(copy).unwrap(), go_mod);
     assert!(!scratch.0.join("kubernetes/helm/go.sum").exists());
 }
@@ -88,10 +78,7 @@ fn nothing_is_built_that_go_sum_does_not_vouch_for() {
 fn a_failed_compilation_shows_what_the_compiler_said() {
     let scratch = Scratch::new();
     let (surroundings, _) = scratch.surroundings();
-    scratch.write(
-        "images/echo/main.go",
-        "package main\n\nfunc main() { nonsense() }\n",
-    );
+    scratch.write("images/echo/main.go", "package main\n\nfunc main() { nonsense() }\n");
     assert_says(
         &failure(&surroundings, &[Tool::Echo]),
         &["failed to build echo", "main.go:3:15: undefined: nonsense"],
@@ -106,24 +93,15 @@ fn a_cache_that_cannot_be_written_is_named() {
     surroundings.cache = scratch.write("cache", "");
     assert_says(
         &failure(&surroundings, &[Tool::Echo]),
-        &[
-            "the cache in",
-            &scratch.0.join("cache").display().to_string(),
-            "set TOMBOLO_BED_CACHE",
-        ],
+        &["the cache in", &scratch.0.join("cache").display().to_string(), "set TOMBOLO_BED_CACHE"],
     );
 }
 
 #[test]
 fn a_full_disk_is_named() {
-    let entry = Entry {
-        directory: PathBuf::from("/cache/images-0"),
-    };
+    let entry = Entry { directory: PathBuf::from("/cache/images-0") };
     let error = entry.unwritable(std::io::ErrorKind::StorageFull.into());
-    assert_says(
-        &format!("{error:#}"),
-        &["the disk with /cache/images-0 is full", "TOMBOLO_BED_CACHE"],
-    );
+    assert_says(&format!("{error:#}"), &["the disk with /cache/images-0 is full", "TOMBOLO_BED_CACHE"]);
 }
 
 #[test]
@@ -133,12 +111,7 @@ fn kubebuilder_assets_that_do_not_exist_are_an_error() {
     surroundings.assets = Some(scratch.0.join("nowhere"));
     assert_says(
         &failure(&surroundings, &[Tool::Kubectl]),
-        &[
-            "KUBEBUILDER_ASSETS names",
-            "nowhere",
-            "not a directory",
-            "unset it",
-        ],
+        &["KUBEBUILDER_ASSETS names", "nowhere", "not a directory", "unset it"],
     );
 }
 
