@@ -7,11 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::{Context, Result};
+
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The group of a bed, as the kubelet's `cgroupRoot` takes it.
-pub fn group(id: &str) -> String {
-    format!("/tombolo/{id}")
+/// Makes the group of a bed's cluster and gives back its name as the kubelet's `cgroupRoot` takes it.
+pub fn create(id: &str, cluster: &str) -> Result<String> {
+    for hierarchy in hierarchies() {
+        let group = hierarchy.join("tombolo").join(id).join(cluster);
+        fs::create_dir_all(&group).with_context(|| format!("failed to create {}", group.display()))?;
+    }
+    Ok(format!("/tombolo/{id}/{cluster}"))
 }
 
 /// Removes a bed's groups. Processes that ended a moment ago may keep them busy for a little.

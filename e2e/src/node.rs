@@ -159,6 +159,7 @@ impl Node {
         pki::write(&folder.join("cni/10-bed.conflist"), &cni.to_string())?;
         pki::write(&folder.join("resolv.conf"), "# the machine's own name servers are out of reach\n")?;
 
+        let cgroup = cgroups::create(site.bed, &plane.name)?;
         let own = plane.addresses.node();
         let subject = Subject { user: &format!("system:node:{}", self.name), group: Some("system:nodes") };
         let serving = plane.authority.issue("kubelet-serving", subject, &[&self.name], &own)?;
@@ -180,9 +181,8 @@ impl Node {
             "failSwapOn": false,
             "failCgroupV1": false,
             "cgroupDriver": "cgroupfs",
-            "cgroupsPerQOS": false,
+            "cgroupRoot": cgroup,
             "enforceNodeAllocatable": [],
-            "cgroupRoot": cgroups::group(site.bed),
             // The machine's disk and memory are not the node's to judge.
             "evictionHard": { "memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%",
                               "nodefs.inodesFree": "0%", "imagefs.inodesFree": "0%" },

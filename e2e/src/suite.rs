@@ -38,7 +38,7 @@ struct Shared {
 pub fn run(spec: Spec, tests: Vec<Test>) -> ExitCode {
     let arguments = Arguments::from_args();
     let runtime = Arc::new(Runtime::new().expect("a process can start its threads"));
-    let lacking = (spec.nodes && !rustix::process::geteuid().is_root()).then_some("skipped: needs root");
+    let lacking = if spec.nodes { Needs::Root } else { Needs::Nothing }.lacking();
     let shared = Arc::new(Shared { spec, bed: OnceCell::new() });
     let trials = tests
         .into_iter()
@@ -56,6 +56,35 @@ pub fn run(spec: Spec, tests: Vec<Test>) -> ExitCode {
     // The last handle: the bed ends here, not with the process.
     drop(shared);
     conclusion.exit_code()
+}
+
+/// What a test needs of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing in particular.
+    Nothing,
+    /// The rights to make namespaces, mounts and links.
+    Root,
+}
+
+/// Runs tests that look at the whole machine, so one after the other, and that bring their own beds.
+pub fn run_one_by_one(tests: Vec<(&'static str, Needs, fn() -> Result<()>)>) -> ExitCode {
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    let trials = tests.into_iter().map(|(name, needs, test)| {
+        Trial::ignorable_test(name, move || match needs.lacking() {
+            Some(reason) => Ok(Completion::ignored_with(reason)),
+            None => test().map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}"))),
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+// === impl Needs ===
+
+impl Needs {
+    fn lacking(self) -> Option<&'static str> {
+        (self == Self::Root && !rustix::process::geteuid().is_root()).then_some("skipped: needs root")
+    }
 }
 
 // === impl Shared ===
