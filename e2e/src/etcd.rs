@@ -88,3 +88,24 @@ impl Etcd {
 pub(crate) fn path(flag: &str, value: &Path) -> String {
     format!("{flag}={}", value.display())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_between_choice_and_bind_is_replaced_by_another() -> Result<()> {
+        let folder = std::env::temp_dir().join(format!("etcd-port-{}", std::process::id()));
+        let tools = tokio::task::spawn_blocking(|| Tools::provide(&[Tool::Etcd])).await??;
+        let somebody = TcpListener::bind((LOOPBACK, 0))?;
+        let mut choices = vec![ports::free(LOOPBACK)?, somebody.local_addr()?.port()];
+        let second = choices[0];
+        let etcd = Etcd::start_on(&folder, &folder, &tools, || choices.pop().context("a third choice")).await;
+        let url = etcd.map(|etcd| etcd.url.clone());
+        std::fs::remove_dir_all(&folder)?;
+        assert_eq!(url?, format!("https://{LOOPBACK}:{second}"));
+        Ok(())
+    }
+}

@@ -21,6 +21,8 @@ pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod record;
+pub mod stage;
+pub mod stories;
 pub mod suite;
 pub mod tombolo;
 pub mod tools;

@@ -1,0 +1,122 @@
+//! Where a story is played: a bed, the commands as one would type them, and what must come of each.
+
+use std::{
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{bed::Bed, progress::say, tools::Tool, wait::until};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A bed on which a story is played, and how far it is.
+#[derive(Debug)]
+pub struct Stage {
+    bed: Bed,
+    folder: PathBuf,
+    step: String,
+    proven: usize,
+    missing: Vec<String>,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Sets the stage for a story; its manifests are in a folder of its number.
+    pub fn new(bed: Bed, story: &str) -> Self {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("stories").join(story);
+        println!("\n$ export KUBECONFIG={}", bed.dir().join("all.kubeconfig").display());
+        println!("$ cd e2e/stories/{story}");
+        Self { bed, folder, step: String::new(), proven: 0, missing: Vec::new() }
+    }
+
+    /// Whether pods really run here.
+    pub fn has_nodes(&self) -> bool {
+        self.bed.spec.nodes
+    }
+
+    /// The bed.
+    pub fn bed(&self) -> &Bed {
+        &self.bed
+    }
+
+    /// The step that is being played.
+    pub fn current(&self) -> &str {
+        &self.step
+    }
+
+    /// Begins a step, after a look at whether everything still runs.
+    pub async fn step(&mut self, title: &str) -> Result<()> {
+        println!("\n── {title}");
+        title.clone_into(&mut self.step);
+        self.bed.check()?;
+        self.bed.check_tombolo().await
+    }
+
+    /// Runs a command as it is shown, prints what it prints, and fails if it fails.
+    pub async fn run(&self, line: &str) -> Result<String> {
+        println!("$ {line}");
+        let mut command = self.shell(line);
+        let output =
+            tokio::task::spawn_blocking(move || command.output()).await?.context("failed to run sh")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        print!("{text}");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        print!("{complaint}");
+        if !output.status.success() {
+            bail!("`{line}` failed ({}): {}", output.status, complaint.trim());
+        }
+        Ok(text)
+    }
+
+    /// Waits until something is so, and says how long that took.
+    pub async fn see<T>(&mut self, what: &str, probe: impl AsyncFnMut(&Self) -> Result<T>) -> Result<T> {
+        let started = Instant::now();
+        let mut probe = probe;
+        let found = until(what, PATIENCE, async || probe(self).await).await?;
+        self.proven += 1;
+        say(format_args!("✓ {what} (after {} ms)", started.elapsed().as_millis()));
+        Ok(found)
+    }
+
+    /// Runs a command without showing it, for a look.
+    pub fn quietly(&self, line: &str) -> Result<String> {
+        crate::process::run(&mut self.shell(line))
+    }
+
+    /// Says what the story has next and Tombolo cannot do yet.
+    pub fn not_yet(&mut self, what: &str) {
+        println!("\n── {what}\n   not there yet");
+        self.missing.push(what.to_owned());
+    }
+
+    /// Says what was shown, and gives the bed back.
+    pub fn end(self) -> Bed {
+        println!();
+        say(format_args!("{} results were checked and hold", self.proven));
+        if !self.missing.is_empty() {
+            say(format_args!("not there yet: {}", self.missing.join("; ")));
+        }
+        self.bed
+    }
+
+    fn shell(&self, line: &str) -> Command {
+        let mut path = self
+            .bed
+            .tools
+            .path(Tool::Kubectl)
+            .parent()
+            .map(PathBuf::from)
+            .unwrap_or_default()
+            .into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(&self.folder);
+        command.env("PATH", path).env("KUBECONFIG", self.bed.dir().join("all.kubeconfig"));
+        command
+    }
+}
