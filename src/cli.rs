@@ -1,4 +1,7 @@
-//! The command line: one command a role. Each command's own flags live with it.
+//! The command line: one command a role, and one a user's errand. Each command's own flags live with it.
+
+pub mod certs;
+pub mod crds;
 
 use anyhow::{Result, anyhow};
 use clap::{Parser, Subcommand};
@@ -25,6 +28,10 @@ enum Command {
     Hub(hub::Args),
     /// Runs the member-side controller, in each member cluster.
     Agent(agent::Args),
+    /// Prints the CustomResourceDefinitions that a cluster needs, for `kubectl apply`.
+    Crds(crds::Args),
+    /// Writes development certificates for a webhook that runs on this machine.
+    Certs(certs::Args),
 }
 
 // === impl Cli ===
@@ -41,6 +48,8 @@ impl Cli {
         match self.command {
             Command::Hub(args) => hub::run(args, stop).await,
             Command::Agent(args) => agent::run(args, stop).await,
+            Command::Crds(args) => crds::run(&args),
+            Command::Certs(args) => args.run(),
         }
     }
 }

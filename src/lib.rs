@@ -15,6 +15,9 @@
 //! reach the outside world.
 
 pub mod agent;
+pub mod api;
 pub mod cli;
+pub mod decide;
 pub mod hub;
 pub mod shell;
+pub mod webhook;

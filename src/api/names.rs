@@ -1,0 +1,147 @@
+//! Labels, annotations, condition types and reasons: every word by which objects speak to each other.
+//!
+//! They are part of the contract between releases; none may change its meaning.
+
+/// What the local Service of an import is called by, before its name.
+pub const DERIVED_PREFIX: &str = "derived-";
+
+/// Tombolo's own labels. A label only selects; it never proves ownership.
+pub mod label {
+    /// On every copy, imported slice and ServiceImport that the hub wrote in a member; its value is the hub's id.
+    pub const HUB: &str = "tombolo.dev/hub";
+    /// On source slices: what a cluster's own pods offer.
+    pub const SOURCE: &str = "tombolo.dev/source";
+}
+
+/// Tombolo's own annotations.
+pub mod annotation {
+    /// Proof of ownership: format number, hub id, template UID, and the object's own group, kind, namespace and name.
+    pub const ORIGIN: &str = "tombolo.dev/origin";
+    /// On a copy that was there before us: kept current, let go in the end, never deleted.
+    pub const ADOPTED: &str = "tombolo.dev/adopted";
+    /// Hash of what was applied last.
+    pub const APPLIED: &str = "tombolo.dev/applied";
+    /// On a ServiceExport in a member: the Service behind it, as its agent sees it, with a format number.
+    pub const EXPORT_RECORD: &str = "tombolo.dev/export-record";
+    /// On a ServiceImport in a member: addresses that a re-made derived Service gets again.
+    pub const CLUSTER_IPS: &str = "tombolo.dev/cluster-ips";
+    /// On a ServiceExport, ServiceImport, Service or Namespace: what is done about port conflicts.
+    pub const PORT_CONFLICTS: &str = "tombolo.dev/port-conflicts";
+    /// Value of [`PORT_CONFLICTS`]: merged as KEP-1645 has it instead of refused.
+    pub const PORT_CONFLICTS_RESOLVE: &str = "resolve";
+    /// On a policy, and stamped on its copies: what becomes of them when the policy goes.
+    pub const ON_POLICY_DELETION: &str = "tombolo.dev/on-policy-deletion";
+    /// Value of [`ON_POLICY_DELETION`]: they go too.
+    pub const ON_POLICY_DELETION_DELETE: &str = "delete";
+    /// On a copy: it stays when its template goes.
+    pub const PRESERVE_ON_DELETION: &str = "tombolo.dev/preserve-on-deletion";
+    /// On a Cluster: the kinds that were ever applied there.
+    pub const KINDS: &str = "tombolo.dev/kinds";
+    /// On a Cluster: the ranges that its endpoints must be in.
+    pub const ENDPOINT_CIDRS: &str = "tombolo.dev/endpoint-cidrs";
+    /// On a Cluster: it may be deleted though it still exports.
+    pub const DELETE_WHILE_EXPORTING: &str = "tombolo.dev/delete-while-exporting";
+}
+
+/// Labels, annotations and taints of Karmada that mean here what they mean there.
+pub mod karmada {
+    /// Annotation on a template: `"true"` leaves `spec.replicas` to the member.
+    pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
+    /// Taint of a Cluster that says it is not ready.
+    pub const TAINT_NOT_READY: &str = "cluster.karmada.io/not-ready";
+    /// Taint of a Cluster that does not answer.
+    pub const TAINT_UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+    /// Taint of a Cluster that nothing new is to be placed on.
+    pub const TAINT_UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";
+    /// Key of a member's token in its Secret.
+    pub const SECRET_TOKEN: &str = "token";
+    /// Key of a member's certificate authorities in its Secret.
+    pub const SECRET_CA_BUNDLE: &str = "caBundle";
+}
+
+/// Labels and annotations of the Multi-Cluster Services API.
+pub mod mcs {
+    /// Prefix that belongs to the API; users' labels and annotations under it are not exported.
+    pub const PREFIX: &str = "multicluster.kubernetes.io/";
+    /// Label on an imported slice: the ServiceImport that it belongs to.
+    pub const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
+    /// Label on an imported slice: the cluster that it comes from.
+    pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+    /// Annotation on a ServiceImport: the local Service that serves it.
+    pub const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
+    /// Label on the API's CRDs: the release that they come from.
+    pub const RELEASE_VERSION: &str = "multicluster.x-k8s.io/release-version";
+    /// Label on the API's CRDs: counts changes of the schema, so that nobody goes back.
+    pub const SCHEMA_REVISION: &str = "multicluster.x-k8s.io/crd-schema-revision";
+}
+
+/// Labels of Kubernetes itself.
+pub mod kubernetes {
+    /// On an EndpointSlice: the Service that it belongs to. Set at birth, never changed.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+    /// On an EndpointSlice or Service: kube-proxy ignores it.
+    pub const HEADLESS: &str = "service.kubernetes.io/headless";
+    /// On an EndpointSlice: who writes it.
+    pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    /// Value of [`MANAGED_BY`] of Kubernetes' own controller.
+    pub const ENDPOINT_SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
+}
+
+/// Condition types.
+pub mod condition {
+    /// Of a ServiceExport: there is a Service that can be exported.
+    pub const VALID: &str = "Valid";
+    /// Of a ServiceExport: it reached the hub. Of a ServiceImport: it is served. Of a Cluster: it answers.
+    pub const READY: &str = "Ready";
+    /// Of a ServiceExport: the clusters do not agree on the Service.
+    pub const CONFLICT: &str = "Conflict";
+    /// Of a Cluster: its agent's Lease is fresh.
+    pub const AGENT_READY: &str = "AgentReady";
+    /// Of a Cluster: the list of kinds in its status is complete.
+    pub const COMPLETE_API_ENABLEMENTS: &str = "CompleteAPIEnablements";
+}
+
+/// Reasons of conditions. Several reasons of one condition are joined by commas.
+pub mod reason {
+    /// Valid=True.
+    pub const VALID: &str = "Valid";
+    /// Valid=False: there is no Service of that name.
+    pub const NO_SERVICE: &str = "NoService";
+    /// Valid=False: a Service of that type cannot be exported.
+    pub const INVALID_SERVICE_TYPE: &str = "InvalidServiceType";
+
+    /// Ready=True of a ServiceExport: pushed.
+    pub const EXPORTED: &str = "Exported";
+    /// Ready=True.
+    pub const READY: &str = "Ready";
+    /// Ready=False or Unknown: not yet.
+    pub const PENDING: &str = "Pending";
+    /// Ready=False of a ServiceExport: it was tried, in vain.
+    pub const FAILED: &str = "Failed";
+    /// Ready=False of a ServiceImport: the cluster has no address of a family that is wanted.
+    pub const IP_FAMILY_NOT_SUPPORTED: &str = "IPFamilyNotSupported";
+
+    /// Conflict=False.
+    pub const NO_CONFLICTS: &str = "NoConflicts";
+    /// Conflict=True: ports.
+    pub const PORT_CONFLICT: &str = "PortConflict";
+    /// Conflict=True: ClusterSetIP in one cluster, Headless in another.
+    pub const TYPE_CONFLICT: &str = "TypeConflict";
+    /// Conflict=True: session affinity.
+    pub const SESSION_AFFINITY_CONFLICT: &str = "SessionAffinityConflict";
+    /// Conflict=True: session affinity's timeout.
+    pub const SESSION_AFFINITY_CONFIG_CONFLICT: &str = "SessionAffinityConfigConflict";
+    /// Conflict=True: exported labels.
+    pub const LABELS_CONFLICT: &str = "LabelsConflict";
+    /// Conflict=True: exported annotations.
+    pub const ANNOTATIONS_CONFLICT: &str = "AnnotationsConflict";
+    /// Conflict=True: internal traffic policy.
+    pub const INTERNAL_TRAFFIC_POLICY_CONFLICT: &str = "InternalTrafficPolicyConflict";
+    /// Conflict=True: traffic distribution.
+    pub const TRAFFIC_DISTRIBUTION_CONFLICT: &str = "TrafficDistributionConflict";
+    /// Conflict=True: address families.
+    pub const IP_FAMILY_CONFLICT: &str = "IPFamilyConflict";
+
+    /// Ready=False of a Cluster: its token is no longer accepted.
+    pub const CREDENTIALS_EXPIRED: &str = "CredentialsExpired";
+}
