@@ -1,0 +1,158 @@
+//! A Cluster: how a member is reached, what may be placed there, and whether it may go.
+
+use std::collections::BTreeSet;
+
+use http::Uri;
+use k8s_openapi::api::core::v1::Taint;
+use serde_json::Value;
+
+use super::{Request, Verdict, cidr, decoded, name_fault, supported};
+use crate::{
+    api::{
+        Cluster,
+        cluster::{ClusterSpec, SecretReference, SyncMode},
+        names::annotation,
+    },
+    decide::{fault::Shown, ids::ClusterName, select::labels, view::View},
+};
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// What is wrong with the object by itself.
+pub(super) fn form(request: &Request, object: &Value) -> Verdict {
+    let mut verdict = Verdict::default();
+    name_fault::<ClusterName>(request, object, &mut verdict);
+    supported(request, object, &mut verdict);
+    let Some(cluster) = decoded::<Cluster>(object, &mut verdict) else {
+        return verdict;
+    };
+    link(&cluster.spec, &mut verdict);
+    taints(&cluster.spec.taints, &mut verdict);
+    let annotations = cluster.metadata.annotations.unwrap_or_default();
+    if let Some(ranges) = annotations.get(annotation::ENDPOINT_CIDRS)
+        && let Err(faults) = cidr::list(ranges)
+    {
+        for fault in faults {
+            verdict.fault(format!("metadata.annotations[{}]", annotation::ENDPOINT_CIDRS), fault);
+        }
+    }
+    verdict
+}
+
+/// What is wrong with it beside the other Clusters.
+pub(super) fn beside(view: &View, request: &Request, object: &Value, verdict: &mut Verdict) {
+    let id = object.pointer("/spec/id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    let twin = id.and_then(|id| view.clusters_of_id(id).find(|twin| twin.as_str() != request.object_name()));
+    if let Some(twin) = twin {
+        let way_out = "a cluster can be a member once only; delete that one first";
+        verdict.fault("spec.id", format!("Cluster {twin} has the same: {way_out}"));
+    }
+}
+
+fn link(spec: &ClusterSpec, verdict: &mut Verdict) {
+    if let SyncMode::Other(other) = &spec.sync_mode {
+        verdict.fault("spec.syncMode", format!("must be Push, not {}", Shown(other)));
+    }
+    let push = spec.sync_mode == SyncMode::Push;
+    match spec.api_endpoint.as_deref().map(https_url) {
+        Some(Err(why)) => verdict.fault("spec.apiEndpoint", why),
+        None if push => verdict.fault(
+            "spec.apiEndpoint",
+            "must be set where syncMode is Push: the URL of the cluster's API server, such as https://10.0.0.1:6443",
+        ),
+        _ => {}
+    }
+    match &spec.secret_ref {
+        Some(SecretReference { namespace, name }) => {
+            for (field, value) in [("namespace", namespace), ("name", name)] {
+                if value.is_empty() {
+                    verdict.fault(format!("spec.secretRef.{field}"), "must be set");
+                }
+            }
+        }
+        None if push => verdict.fault(
+            "spec.secretRef",
+            "must be set where syncMode is Push: the Secret that `tombolo join` makes, with token and caBundle",
+        ),
+        None => {}
+    }
+    if spec.insecure_skip_tls_verification {
+        verdict.warn(
+            "spec.insecureSkipTLSVerification: whoever is between hub and member can read the token and pose as the \
+             member; put the authority into the Secret's caBundle instead",
+        );
+    }
+}
+
+fn taints(taints: &[Taint], verdict: &mut Verdict) {
+    let mut seen = BTreeSet::new();
+    for (index, taint) in taints.iter().enumerate() {
+        let at = format!("spec.taints[{index}]");
+        // Taints are written as labels are.
+        if let Some(why) = labels::key_fault(&taint.key) {
+            verdict.fault(format!("{at}.key"), why);
+        }
+        if let Some(why) = taint.value.as_deref().and_then(labels::value_fault) {
+            verdict.fault(format!("{at}.value"), why);
+        }
+        if !EFFECTS.contains(&taint.effect.as_str()) {
+            let message = format!("must be one of {}, not {}", EFFECTS.join(", "), Shown(&taint.effect));
+            verdict.fault(format!("{at}.effect"), message);
+        }
+        if !seen.insert((&taint.key, &taint.effect)) {
+            let message = format!(
+                "must be unique: there is a taint {} with effect {} already",
+                taint.key, taint.effect
+            );
+            verdict.fault(at, message);
+        }
+    }
+}
+
+/// Whether a text is the address of an API server. Else why not.
+fn https_url(text: &str) -> Result<(), String> {
+    let example = "such as https://10.0.0.1:6443";
+    let uri: Uri = text.parse().map_err(|_| format!("must be a URL {example}"))?;
+    match uri.scheme_str() {
+        Some("https") => {}
+        Some("http") => {
+            return Err("must begin with https://, or the token would cross the network in clear".to_owned());
+        }
+        _ => return Err(format!("must be a URL {example}")),
+    }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("must not hold a user or password; they belong in the Secret".to_owned());
+    }
+    if uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
+        return Err(format!("must be a URL {example}, without a query"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_server_is_reached_by_https() {
+        for good in
+            ["https://10.0.0.1:6443", "https://api.example", "https://[fd00::1]:6443", "https://a.b/k8s/c1"]
+        {
+            assert_eq!(https_url(good), Ok(()), "{good}");
+        }
+        let bad = [
+            "",
+            "10.0.0.1:6443",
+            "http://a",
+            "ftp://a",
+            "https://",
+            "https://u:p@a",
+            "https://a?b=c",
+            "a b",
+            "/x",
+        ];
+        for bad in bad {
+            assert!(https_url(bad).is_err(), "{bad:?}");
+        }
+    }
+}

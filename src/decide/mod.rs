@@ -1,0 +1,20 @@
+//! The rules: what Tombolo decides, apart from how it sees and acts.
+//!
+//! Everything here is a function from values to values: no clock, no I/O, no randomness, nothing asynchronous, and the
+//! same answer, byte for byte, for the same input in whatever order (`tests/purity.rs` holds it to that). The shell
+//! around it watches, asks and writes.
+//!
+//! Start at [`ids`] and [`ports`] for the words, then [`merge`]: one service out of its exports in many clusters.
+
+pub mod admit;
+pub mod divide;
+pub mod fault;
+pub mod ids;
+pub mod merge;
+pub mod overrides;
+pub mod placement;
+pub mod policies;
+pub mod ports;
+pub mod rotation;
+pub mod select;
+pub mod view;

@@ -1,0 +1,332 @@
+//! What admission knows of the hub: Clusters, policies, the objects that services are made of, and Namespaces.
+//!
+//! Feed it by `apply_…`, `delete_…` and `reset_…`, a kind each; ask it by [`super::admit`]. It keeps of each object what a
+//! verdict needs and no more. The same objects make the same view, in whatever order they came.
+
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1 as core;
+use kube::core::ObjectMeta;
+use serde::Serialize;
+
+pub use self::template::{Offer, PORTS, Template, resolves};
+use super::{
+    ids::{ClusterName, ServiceKey},
+    merge::Export,
+    overrides::Overrides,
+    policies::{PolicyKey, Propagations},
+    select::Member,
+};
+use crate::api::{
+    Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
+    ServiceExport, ServiceImport, names::annotation,
+};
+
+/// What the members' own agents say of an exported Service.
+pub type ExportRecord = Export;
+
+/// What admission knows of the hub.
+#[derive(Debug)]
+pub struct View {
+    members: BTreeMap<ClusterName, Member>,
+    ids: BTreeMap<ClusterName, Box<str>>,
+    propagations: Propagations,
+    overrides: Overrides,
+    services: BTreeMap<ServiceKey, Template>,
+    exports: BTreeMap<ServiceKey, Template>,
+    imports: BTreeMap<ServiceKey, Template>,
+    namespaces: BTreeMap<Box<str>, NamespaceEntry>,
+    records: BTreeMap<ServiceKey, BTreeMap<ClusterName, ExportRecord>>,
+    unknown: BTreeSet<ClusterName>,
+    synced: BTreeSet<Source>,
+}
+
+/// A kind that the view is fed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// Clusters.
+    Clusters,
+    /// PropagationPolicies.
+    PropagationPolicies,
+    /// ClusterPropagationPolicies.
+    ClusterPropagationPolicies,
+    /// OverridePolicies.
+    OverridePolicies,
+    /// ClusterOverridePolicies.
+    ClusterOverridePolicies,
+    /// Services.
+    Services,
+    /// ServiceExports.
+    ServiceExports,
+    /// ServiceImports.
+    ServiceImports,
+    /// Namespaces.
+    Namespaces,
+}
+
+/// What is kept of a Namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceEntry {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether port conflicts in it are merged instead of refused.
+    pub resolves: bool,
+}
+
+// === impl View ===
+
+impl View {
+    /// A view of a hub that nothing is known of yet. Tombolo's own namespace is given since nothing in it is propagated.
+    pub fn new(system_namespace: &str) -> Self {
+        Self {
+            members: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            propagations: Propagations::new(system_namespace),
+            overrides: Overrides::new(system_namespace),
+            services: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            imports: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            records: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+            synced: BTreeSet::new(),
+        }
+    }
+
+    /// The kinds that have not been read as a whole.
+    pub fn unsynced(&self) -> impl Iterator<Item = Source> {
+        Source::ALL.into_iter().filter(|source| !self.synced.contains(source))
+    }
+
+    /// Whether every kind has been read as a whole.
+    pub fn is_synced(&self) -> bool {
+        self.synced.len() == Source::ALL.len()
+    }
+
+    /// The member clusters.
+    pub fn members(&self) -> &BTreeMap<ClusterName, Member> {
+        &self.members
+    }
+
+    /// The clusters that say they are the one of that id.
+    pub fn clusters_of_id(&self, id: &str) -> impl Iterator<Item = &ClusterName> {
+        self.ids.iter().filter(move |(_, other)| ***other == *id).map(|(cluster, _)| cluster)
+    }
+
+    /// The policies that place objects.
+    pub fn propagations(&self) -> &Propagations {
+        &self.propagations
+    }
+
+    /// The policies that change objects.
+    pub fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
+    /// Services on the hub.
+    pub fn services(&self) -> &BTreeMap<ServiceKey, Template> {
+        &self.services
+    }
+
+    /// ServiceExports on the hub.
+    pub fn exports(&self) -> &BTreeMap<ServiceKey, Template> {
+        &self.exports
+    }
+
+    /// ServiceImports on the hub.
+    pub fn imports(&self) -> &BTreeMap<ServiceKey, Template> {
+        &self.imports
+    }
+
+    /// A Namespace of the hub.
+    pub fn namespace(&self, name: &str) -> Option<&NamespaceEntry> {
+        self.namespaces.get(name)
+    }
+
+    /// The Namespaces of the hub.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, &NamespaceEntry)> {
+        self.namespaces.iter().map(|(name, namespace)| (&**name, namespace))
+    }
+
+    /// Whether a Namespace asks for port conflicts to be merged instead of refused.
+    pub fn resolves_in(&self, namespace: &str) -> bool {
+        self.namespace(namespace).is_some_and(|namespace| namespace.resolves)
+    }
+
+    /// What members say of the exports of a service.
+    pub fn records(&self, key: &ServiceKey) -> Option<&BTreeMap<ClusterName, ExportRecord>> {
+        self.records.get(key)
+    }
+
+    /// What members say of their exports, by service.
+    pub fn all_records(&self) -> &BTreeMap<ServiceKey, BTreeMap<ClusterName, ExportRecord>> {
+        &self.records
+    }
+
+    /// The clusters whose exports are not known at the moment.
+    pub fn unknown(&self) -> &BTreeSet<ClusterName> {
+        &self.unknown
+    }
+
+    /// Takes note of what a member exports; none if it no longer does.
+    pub fn record(&mut self, key: ServiceKey, cluster: ClusterName, record: Option<ExportRecord>) {
+        match record {
+            Some(record) => {
+                self.records.entry(key).or_default().insert(cluster, record);
+            }
+            None => {
+                let Some(clusters) = self.records.get_mut(&key) else { return };
+                clusters.remove(&cluster);
+                if clusters.is_empty() {
+                    self.records.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Takes note of the clusters whose exports are not known at the moment.
+    pub fn set_unknown(&mut self, clusters: BTreeSet<ClusterName>) {
+        self.unknown = clusters;
+    }
+
+    /// Takes note of a Cluster. One whose name is none is no member.
+    pub fn apply_cluster(&mut self, cluster: Cluster) {
+        let Ok(member) = Member::of(&cluster) else { return };
+        let name = member.name.clone();
+        match cluster.spec.id {
+            Some(id) => self.ids.insert(name.clone(), id.into()),
+            None => self.ids.remove(&name),
+        };
+        self.members.insert(name, member);
+    }
+
+    /// Takes note that a Cluster is gone.
+    pub fn delete_cluster(&mut self, name: &str) {
+        self.members.remove(name);
+        self.ids.remove(name);
+    }
+
+    /// Takes note of all Clusters.
+    pub fn reset_clusters(&mut self, clusters: impl IntoIterator<Item = Cluster>) {
+        self.members.clear();
+        self.ids.clear();
+        clusters.into_iter().for_each(|cluster| self.apply_cluster(cluster));
+        self.synced.insert(Source::Clusters);
+    }
+
+    /// Takes note of a Namespace.
+    pub fn apply_namespace(&mut self, namespace: core::Namespace) {
+        let ObjectMeta { name: Some(name), labels, annotations, .. } = namespace.metadata else { return };
+        let rule = annotations.and_then(|mut annotations| annotations.remove(annotation::PORT_CONFLICTS));
+        let resolves = rule.is_some_and(|rule| rule == annotation::PORT_CONFLICTS_RESOLVE);
+        self.namespaces.insert(name.into(), NamespaceEntry { labels: labels.unwrap_or_default(), resolves });
+    }
+
+    /// Takes note that a Namespace is gone.
+    pub fn delete_namespace(&mut self, name: &str) {
+        self.namespaces.remove(name);
+    }
+
+    /// Takes note of all Namespaces.
+    pub fn reset_namespaces(&mut self, namespaces: impl IntoIterator<Item = core::Namespace>) {
+        self.namespaces.clear();
+        namespaces.into_iter().for_each(|namespace| self.apply_namespace(namespace));
+        self.synced.insert(Source::Namespaces);
+    }
+}
+
+macro_rules! policies {
+    ($($Kind:ident: $apply:ident, $delete:ident, $reset:ident, $index:ident, $namespaced:literal, $Source:ident;)+) => {
+        impl View {$(
+            #[doc = concat!("Takes note of a ", stringify!($Kind), ".")]
+            pub fn $apply(&mut self, policy: $Kind) {
+                self.$index.apply(&policy.metadata, &policy.spec);
+            }
+
+            #[doc = concat!("Takes note that a ", stringify!($Kind), " is gone.")]
+            pub fn $delete(&mut self, key: &PolicyKey) {
+                self.$index.delete(key);
+            }
+
+            #[doc = concat!("Takes note of all objects of the kind ", stringify!($Kind), ".")]
+            pub fn $reset(&mut self, policies: impl IntoIterator<Item = $Kind>) {
+                let kept = self.$index.policies().map(|policy| policy.key.clone());
+                let mut gone: BTreeSet<_> = kept.filter(|key| key.namespace.is_some() == $namespaced).collect();
+                for policy in policies {
+                    gone.remove(&PolicyKey::of(&policy.metadata));
+                    self.$apply(policy);
+                }
+                gone.iter().for_each(|key| self.$delete(key));
+                self.synced.insert(Source::$Source);
+            }
+        )+}
+    };
+}
+
+policies! {
+    PropagationPolicy: apply_propagation_policy, delete_propagation_policy, reset_propagation_policies, propagations, true,
+        PropagationPolicies;
+    ClusterPropagationPolicy: apply_cluster_propagation_policy, delete_cluster_propagation_policy,
+        reset_cluster_propagation_policies, propagations, false, ClusterPropagationPolicies;
+    OverridePolicy: apply_override_policy, delete_override_policy, reset_override_policies, overrides, true,
+        OverridePolicies;
+    ClusterOverridePolicy: apply_cluster_override_policy, delete_cluster_override_policy,
+        reset_cluster_override_policies, overrides, false, ClusterOverridePolicies;
+}
+
+macro_rules! templates {
+    ($($Kind:ty: $apply:ident, $delete:ident, $reset:ident, $map:ident, $Source:ident;)+) => {
+        impl View {$(
+            #[doc = concat!("Takes note of a ", stringify!($Kind), ". One whose name is none is left out.")]
+            pub fn $apply(&mut self, object: $Kind) {
+                if let Some((key, template)) = keyed(&object.metadata, &object) {
+                    self.$map.insert(key, template);
+                }
+            }
+
+            #[doc = concat!("Takes note that a ", stringify!($Kind), " is gone.")]
+            pub fn $delete(&mut self, key: &ServiceKey) {
+                self.$map.remove(key);
+            }
+
+            #[doc = concat!("Takes note of all objects of the kind ", stringify!($Kind), ".")]
+            pub fn $reset(&mut self, objects: impl IntoIterator<Item = $Kind>) {
+                self.$map.clear();
+                objects.into_iter().for_each(|object| self.$apply(object));
+                self.synced.insert(Source::$Source);
+            }
+        )+}
+    };
+}
+
+templates! {
+    core::Service: apply_service, delete_service, reset_services, services, Services;
+    ServiceExport: apply_export, delete_export, reset_exports, exports, ServiceExports;
+    ServiceImport: apply_import, delete_import, reset_imports, imports, ServiceImports;
+}
+
+fn keyed(metadata: &ObjectMeta, object: &impl Serialize) -> Option<(ServiceKey, Template)> {
+    let (namespace, name) = (metadata.namespace.as_deref()?, metadata.name.as_deref()?);
+    let key = ServiceKey::parse(namespace, name).ok()?;
+    Some((key, Template::of(&serde_json::to_value(object).ok()?)))
+}
+
+// === impl Source ===
+
+impl Source {
+    const ALL: [Self; 9] = [
+        Self::Clusters,
+        Self::PropagationPolicies,
+        Self::ClusterPropagationPolicies,
+        Self::OverridePolicies,
+        Self::ClusterOverridePolicies,
+        Self::Services,
+        Self::ServiceExports,
+        Self::ServiceImports,
+        Self::Namespaces,
+    ];
+}
