@@ -5,7 +5,11 @@
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 
-use crate::shell::{connection, health};
+use crate::shell::{
+    connection,
+    health::{self, Readiness},
+    metrics::Metrics,
+};
 
 /// Flags of `tombolo agent`.
 #[derive(Debug, clap::Args)]
@@ -19,5 +23,11 @@ pub struct Args {
 
 /// Runs the agent until it is told to stop.
 pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
-    connection::keep("agent", &args.connection, &args.health, stop).await
+    let client = connection::connect(&args.connection).await?;
+    let readiness = Readiness::default();
+    let part = readiness.part("API server");
+    readiness.serve(&args.health, &Metrics::default(), stop.clone()).await?;
+    connection::keep("agent", &client, &part, &stop).await;
+    tracing::info!("stopped");
+    Ok(())
 }

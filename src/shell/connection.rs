@@ -9,7 +9,7 @@ use kube::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::health::{self, Readiness};
+use super::health::Part;
 
 /// Between two looks at the API server.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -37,38 +37,28 @@ struct Version {
     minor: u32,
 }
 
-/// Connects, then keeps looking at the API server and says whether it answers, until told to stop.
-pub async fn keep(role: &str, args: &Args, health: &health::Args, stop: CancellationToken) -> Result<()> {
-    let client = connect(args).await?;
-    let readiness = Readiness::serve(health, stop.clone()).await?;
+/// Keeps looking at the API server and says whether it answers, until told to stop.
+pub async fn keep(role: &str, client: &Client, part: &Part, stop: &CancellationToken) {
     loop {
-        let state = match tokio::time::timeout(TIMEOUT, look(&client)).await {
-            Ok(state) => state,
-            Err(_) => Err(anyhow::anyhow!("the API server did not answer within {TIMEOUT:?}")),
+        let state = match tokio::time::timeout(TIMEOUT, look(client)).await {
+            Ok(state) => state.map_err(|e| format!("{e:#}")),
+            Err(_) => Err(format!("it did not answer within {TIMEOUT:?}")),
         };
-        match state {
-            Ok(version) => {
-                if readiness.set(Ok(())) {
-                    tracing::info!(role, version, "connected");
-                }
-            }
-            Err(e) => {
-                let reason = format!("{e:#}");
-                if readiness.set(Err(reason.clone())) {
-                    tracing::warn!(role, reason, "not ready");
-                }
+        if part.set(state.clone().map(drop)) {
+            match state {
+                Ok(version) => tracing::info!(role, version, "connected"),
+                Err(reason) => tracing::warn!(role, reason, "not ready"),
             }
         }
         tokio::select! {
-            () = stop.cancelled() => break,
+            () = stop.cancelled() => return,
             () = tokio::time::sleep(INTERVAL) => {}
         }
     }
-    tracing::info!(role, "stopped");
-    Ok(())
 }
 
-async fn connect(args: &Args) -> Result<Client> {
+/// A client of the cluster that the flags name. It never retries by itself: whoever calls decides that.
+pub async fn connect(args: &Args) -> Result<Client> {
     let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
     let mut config = match &args.kubeconfig {
         Some(path) => {

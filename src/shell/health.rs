@@ -1,64 +1,124 @@
-//! `/livez` and `/readyz`: whether the process lives, and whether it can do its work and if not, why.
+//! `/livez`, `/readyz` and `/metrics`: whether the process lives, and whether it can do its work and if not, what is missing.
+//!
+//! Readiness has parts, each with one owner that says how it stands through a [`Part`]; the process is ready when all parts are.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result};
 use axum::{Router, extract::State, http::StatusCode, routing::get};
-use tokio::{net::TcpListener, sync::watch};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use super::metrics::Metrics;
 
 /// Flags of the health server.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// Where /livez and /readyz are served.
+    /// Where /livez, /readyz and /metrics are served.
     #[arg(long, env = "TOMBOLO_HEALTH_ADDRESS", default_value = "[::]:8081", value_name = "ADDRESS:PORT")]
     health_address: SocketAddr,
 }
 
-/// Says whether the process is ready; nobody else may.
+type Parts = Arc<Mutex<BTreeMap<String, Result<(), String>>>>;
+
+/// How ready the process is.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Parts);
+
+/// One part of readiness, for its owner.
 #[derive(Debug)]
-pub struct Readiness(watch::Sender<Result<(), Arc<str>>>);
+pub struct Part {
+    name: String,
+    all: Parts,
+}
 
 // === impl Readiness ===
 
 impl Readiness {
-    /// Serves health until told to stop. Not ready at first.
-    pub async fn serve(args: &Args, stop: CancellationToken) -> Result<Self> {
+    /// Adds a part that is not ready yet.
+    pub fn part(&self, name: &str) -> Part {
+        self.0.lock().insert(name.to_owned(), Err("starting".to_owned()));
+        Part { name: name.to_owned(), all: self.0.clone() }
+    }
+
+    /// Serves health until told to stop. If it cannot go on, the process is told to stop: one that cannot say how it is doing is
+    /// no use to its cluster.
+    pub async fn serve(&self, args: &Args, metrics: &Metrics, stop: CancellationToken) -> Result<()> {
         let listener = TcpListener::bind(args.health_address)
             .await
-            .with_context(|| format!("failed to serve health on {}", args.health_address))?;
-        let (readiness, seen) = watch::channel(Err("starting".into()));
-        let server =
-            axum::serve(listener, router(seen)).with_graceful_shutdown(stop.clone().cancelled_owned());
+            .with_context(|| format!("--health-address: failed to listen on {}", args.health_address))?;
+        let server = axum::serve(listener, self.router(metrics))
+            .with_graceful_shutdown(stop.clone().cancelled_owned());
         tokio::spawn(async move {
             if let Err(e) = server.await {
                 tracing::error!("the health server ended: {e}");
             }
-            // A process that cannot say how it is doing is no use to its cluster.
             stop.cancel();
         });
-        Ok(Self(readiness))
+        Ok(())
     }
 
-    /// Says that the process is ready, or why not. Gives back whether that is news.
+    fn router(&self, metrics: &Metrics) -> Router {
+        Router::new()
+            .route("/livez", get(async || "ok"))
+            .route("/readyz", get(ready))
+            .with_state(self.clone())
+            .route("/metrics", get(scrape))
+            .with_state(metrics.clone())
+    }
+
+    /// What is missing, a line each; nothing if the process is ready.
+    fn missing(&self) -> Vec<String> {
+        let parts = self.0.lock();
+        let missing =
+            parts.iter().filter_map(|(name, state)| Some(format!("{name}: {}", state.as_ref().err()?)));
+        missing.collect()
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    /// Says that the part is ready, or why not. Gives back whether that is news.
     pub fn set(&self, state: Result<(), String>) -> bool {
-        let state = state.map_err(Arc::from);
-        self.0.send_if_modified(|before| {
-            let news = *before != state;
-            *before = state;
-            news
-        })
+        let before = self.all.lock().insert(self.name.clone(), state.clone());
+        before != Some(state)
     }
 }
 
-fn router(seen: watch::Receiver<Result<(), Arc<str>>>) -> Router {
-    Router::new().route("/livez", get(async || "ok")).route("/readyz", get(ready)).with_state(seen)
+async fn scrape(State(metrics): State<Metrics>) -> (StatusCode, [(&'static str, &'static str); 1], String) {
+    let form = [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    match metrics.text() {
+        Ok(text) => (StatusCode::OK, form, text),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, form, format!("{e:#}")),
+    }
 }
 
-async fn ready(State(seen): State<watch::Receiver<Result<(), Arc<str>>>>) -> (StatusCode, String) {
-    match &*seen.borrow() {
-        Ok(()) => (StatusCode::OK, "ok".to_owned()),
-        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}")),
+async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
+    let missing = readiness.missing();
+    if missing.is_empty() {
+        (StatusCode::OK, "ok\n".to_owned())
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("not ready\n{}\n", missing.join("\n")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_ready_when_all_its_parts_are_and_says_which_is_not() {
+        let readiness = Readiness::default();
+        let (one, two) = (readiness.part("one"), readiness.part("two"));
+        assert_eq!(readiness.missing(), ["one: starting", "two: starting"]);
+        assert!(one.set(Ok(())));
+        assert!(!one.set(Ok(())), "the same again is no news");
+        assert!(two.set(Err("cut off".to_owned())));
+        assert_eq!(readiness.missing(), ["two: cut off"]);
+        assert!(two.set(Ok(())));
+        assert!(readiness.missing().is_empty());
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Nothing here decides anything about services or policies. [`connection`] is where to start reading.
 
+pub mod clock;
 pub mod connection;
 pub mod health;
 pub mod log;
+pub mod metrics;
 pub mod shutdown;

@@ -1,0 +1,125 @@
+//! What Prometheus reads at `/metrics`, beside health. Labels are few and bounded: no object's name is ever one.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+/// Labels with fixed names and few values.
+type Labels = Vec<(&'static str, &'static str)>;
+
+/// All metrics of a process.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    /// What the webhook counts.
+    pub webhook: Webhook,
+}
+
+/// What the webhook counts.
+#[derive(Debug, Clone)]
+pub struct Webhook {
+    certificate_expiry: Gauge,
+    certificate_failures: Counter,
+    requests: Family<Labels, Counter>,
+    durations: Family<Labels, Histogram>,
+}
+
+// === impl Metrics ===
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("tombolo");
+        let webhook = Webhook::new(registry.sub_registry_with_prefix("webhook"));
+        Self { registry: Arc::new(registry), webhook }
+    }
+}
+
+impl Metrics {
+    /// All metrics in the form that Prometheus reads.
+    pub fn text(&self) -> Result<String> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).context("failed to write the metrics")?;
+        Ok(text)
+    }
+}
+
+// === impl Webhook ===
+
+impl Webhook {
+    fn new(registry: &mut Registry) -> Self {
+        // From 50 µs to 0.8 s: an answer is computed from memory.
+        let durations = || Histogram::new(exponential_buckets(0.000_05, 2.0, 15));
+        let this = Self {
+            certificate_expiry: Gauge::default(),
+            certificate_failures: Counter::default(),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(durations),
+        };
+        registry.register(
+            "certificate_expiry_timestamp_seconds",
+            "When the certificate in use expires, in seconds since 1970",
+            this.certificate_expiry.clone(),
+        );
+        registry.register(
+            "certificate_failures",
+            "How often a certificate could not be renewed or taken over",
+            this.certificate_failures.clone(),
+        );
+        registry.register("requests", "Admission requests by route and verdict", this.requests.clone());
+        registry.register(
+            "request_duration_seconds",
+            "What answering an admission request took, by route",
+            this.durations.clone(),
+        );
+        this
+    }
+
+    /// Notes which certificate is in use.
+    pub fn certificate(&self, until: i64) {
+        self.certificate_expiry.set(until);
+    }
+
+    /// Notes that a certificate could not be renewed or taken over.
+    pub fn certificate_failed(&self) {
+        self.certificate_failures.inc();
+    }
+
+    /// Notes an answer.
+    pub fn answered(&self, route: &'static str, allowed: bool, took: Duration) {
+        let verdict = if allowed { "allowed" } else { "refused" };
+        self.requests.get_or_create(&vec![("route", route), ("verdict", verdict)]).inc();
+        self.durations.get_or_create(&vec![("route", route)]).observe(took.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_what_prometheus_reads() {
+        let metrics = Metrics::default();
+        metrics.webhook.certificate(1_800_000_000);
+        metrics.webhook.certificate_failed();
+        metrics.webhook.answered("validate", false, Duration::from_micros(70));
+        let text = metrics.text().unwrap();
+        for line in [
+            "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
+            "tombolo_webhook_certificate_failures_total 1",
+            "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
+            "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The webhook configurations: what the API server sends to us, and what happens when we do not answer.
+//!
+//! They are generated here and written only when they differ. Our own kinds fail closed: an object that nobody checked would be
+//! acted on. Services fail open: they are everybody's, and the same check is made again when they are propagated.
+
+use anyhow::{Context, Result};
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::authority::Names;
+
+/// The name of both configurations.
+pub const NAME: &str = "tombolo";
+/// The field manager of everything that the hub writes to its own API server; it never changes between releases.
+const MANAGER: &str = "tombolo-hub";
+
+/// How API servers reach the webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// By a URL, where the hub runs outside the cluster.
+    Url(String),
+    /// By a Service of the cluster.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+// === impl Address ===
+
+impl Address {
+    /// The names that the serving certificate must have.
+    pub fn names(&self) -> Result<Names> {
+        match self {
+            Self::Url(url) => {
+                let uri: http::Uri =
+                    url.parse().with_context(|| format!("--webhook-url: {url:?} is no URL"))?;
+                Names::of_host(uri.host().with_context(|| format!("--webhook-url: {url:?} has no host"))?)
+            }
+            Self::Service { namespace, name, .. } => Names::of_service(namespace, name),
+        }
+    }
+
+    fn client(&self, path: &str, authorities: &str) -> Value {
+        let bundle = ByteString(authorities.as_bytes().to_vec());
+        match self {
+            Self::Url(url) => {
+                json!({ "url": format!("{}{path}", url.trim_end_matches('/')), "caBundle": bundle })
+            }
+            Self::Service { namespace, name, port } => json!({
+                "service": { "namespace": namespace, "name": name, "port": port, "path": path },
+                "caBundle": bundle,
+            }),
+        }
+    }
+}
+
+/// What is sent to us of our own kinds.
+fn own_rules(operations: &[&str]) -> Value {
+    json!([
+        { "apiGroups": ["multicluster.x-k8s.io"], "apiVersions": ["v1alpha1", "v1beta1"],
+          "resources": ["serviceexports", "serviceimports"], "operations": operations, "scope": "Namespaced" },
+        { "apiGroups": ["policy.karmada.io"], "apiVersions": ["v1alpha1"],
+          "resources": ["propagationpolicies", "clusterpropagationpolicies", "overridepolicies", "clusteroverridepolicies"],
+          "operations": operations, "scope": "*" },
+        { "apiGroups": ["cluster.karmada.io"], "apiVersions": ["v1alpha1"], "resources": ["clusters"],
+          "operations": operations, "scope": "Cluster" },
+    ])
+}
+
+/// Nobody needs to check what Tombolo itself writes; and it must be able to write when the webhook is down.
+fn not_ourselves(user: &str) -> Value {
+    // As a JSON string a name is a CEL string too, whatever is in it.
+    json!({ "name": "not-tombolo-itself", "expression": format!("request.userInfo.username != {}", json!(user)) })
+}
+
+fn validating(address: &Address, authorities: &str, user: &str) -> Value {
+    let unchanged = "request.operation != 'UPDATE' || object.spec.ports != oldObject.spec.ports || \
+                     object.spec.type != oldObject.spec.type || \
+                     (has(object.spec.clusterIP) ? object.spec.clusterIP : '') != \
+                     (has(oldObject.spec.clusterIP) ? oldObject.spec.clusterIP : '')";
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": NAME },
+        "webhooks": [
+            {
+                "name": "validate.tombolo.dev",
+                "clientConfig": address.client("/validate", authorities),
+                "rules": own_rules(&["CREATE", "UPDATE", "DELETE"]),
+                "matchConditions": [not_ourselves(user)],
+                "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None",
+                "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
+            },
+            {
+                "name": "services.tombolo.dev",
+                "clientConfig": address.client("/validate", authorities),
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"],
+                            "operations": ["CREATE", "UPDATE"], "scope": "Namespaced" }],
+                "namespaceSelector": { "matchExpressions": [
+                    { "key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                      "values": ["kube-system", "kube-public", "kube-node-lease"] },
+                ] },
+                "matchConditions": [not_ourselves(user), { "name": "what-matters-changed", "expression": unchanged }],
+                "failurePolicy": "Ignore", "timeoutSeconds": 2, "sideEffects": "None",
+                "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
+            },
+        ],
+    })
+}
+
+fn mutating(address: &Address, authorities: &str, user: &str) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": { "name": NAME },
+        "webhooks": [{
+            "name": "mutate.tombolo.dev",
+            "clientConfig": address.client("/mutate", authorities),
+            "rules": own_rules(&["CREATE", "UPDATE"]),
+            "matchConditions": [not_ourselves(user)],
+            "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None", "reinvocationPolicy": "Never",
+            "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
+        }],
+    })
+}
+
+/// Makes sure that both configurations are as they should be; writes only what differs.
+pub async fn ensure(client: &Client, address: &Address, authorities: &str, user: &str) -> Result<()> {
+    ensure_one::<ValidatingWebhookConfiguration>(client, &validating(address, authorities, user)).await?;
+    ensure_one::<MutatingWebhookConfiguration>(client, &mutating(address, authorities, user)).await
+}
+
+async fn ensure_one<K>(client: &Client, desired: &Value) -> Result<()>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let kind = K::kind(&());
+    let found = api.get_opt(NAME).await.with_context(|| format!("failed to read the {kind}"))?;
+    let found = found.map(serde_json::to_value).transpose().context("an object is JSON")?;
+    if found.is_some_and(|found| contains(&found, desired)) {
+        return Ok(());
+    }
+    let apply = PatchParams::apply(MANAGER).force();
+    api.patch(NAME, &apply, &Patch::Apply(desired))
+        .await
+        .with_context(|| format!("failed to write the {kind}"))?;
+    tracing::info!(kind = %kind, "webhook configuration written");
+    Ok(())
+}
+
+/// Whether an object has all that is desired of it; the API server adds defaults.
+fn contains(found: &Value, desired: &Value) -> bool {
+    match (found, desired) {
+        (Value::Object(found), Value::Object(desired)) => {
+            desired.iter().all(|(key, value)| found.get(key).is_some_and(|found| contains(found, value)))
+        }
+        (Value::Array(found), Value::Array(desired)) => {
+            found.len() == desired.len()
+                && found.iter().zip(desired).all(|(found, desired)| contains(found, desired))
+        }
+        _ => found == desired,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_with_defaults_is_as_desired_and_one_with_another_bundle_is_not() {
+        let address = Address::Url("https://127.0.0.1:9443".to_owned());
+        let desired = validating(&address, "one", "tombolo");
+        let mut found = desired.clone();
+        found["webhooks"][0]["objectSelector"] = json!({});
+        found["metadata"]["uid"] = json!("u");
+        assert!(contains(&found, &desired));
+        assert!(!contains(&found, &validating(&address, "two", "tombolo")));
+        assert!(!contains(&found, &validating(&address, "one", "somebody")));
+    }
+
+    #[test]
+    fn the_certificates_names_are_those_that_api_servers_call() {
+        let url = Address::Url("https://[fd00::1]:9443".to_owned()).names().unwrap();
+        assert!(format!("{url:?}").contains("fd00::1"));
+        assert!(Address::Url("not a url".to_owned()).names().is_err());
+        let service = Address::Service { namespace: "a".to_owned(), name: "b".to_owned(), port: 443 };
+        assert!(format!("{:?}", service.names().unwrap()).contains("b.a.svc"));
+    }
+}
