@@ -23,7 +23,7 @@ use crate::{
     process::{Identity, Process},
     progress::say,
     record::{Claim, Record, Recorded},
-    tombolo::{self, Component},
+    tombolo::{self, Component, Role},
     tools::{Tool, Tools},
 };
 
@@ -45,6 +45,9 @@ pub struct Spec {
     /// Do not install and start Tombolo.
     #[arg(long)]
     pub bare: bool,
+    /// More flags for `tombolo hub`.
+    #[arg(long = "hub-flag", value_name = "FLAG", allow_hyphen_values = true)]
+    pub hub_flags: Vec<String>,
 }
 
 /// A running bed. What is first in it ends first.
@@ -104,6 +107,7 @@ impl Spec {
         ] {
             flags.extend(set.then(|| flag.to_owned()));
         }
+        flags.extend(self.hub_flags.iter().map(|flag| format!("--hub-flag={flag}")));
         flags
     }
 
@@ -230,17 +234,29 @@ impl Bed {
     /// Starts Tombolo as in production: a hub, and an agent a member.
     async fn start_tombolo(&mut self) -> Result<()> {
         let binary = tokio::task::spawn_blocking(tombolo::binary).await??;
-        let logs = self.trace.path("logs");
-        let roles = self.members.iter().map(|member| ("agent", &member.name));
-        let roles = std::iter::once(("hub", &self.hub.name)).chain(roles);
-        self.tombolo = try_join_all(roles.map(|(role, cluster)| {
-            let kubeconfig = self.kubeconfig(cluster);
-            let (binary, logs) = (&binary, &logs);
-            async move { Component::start(binary, role, cluster, &kubeconfig, logs).await }
-        }))
-        .await?;
+        self.prepare_hub()?;
+        let (state, logs) = (self.trace.path("state"), self.trace.path("logs"));
+        let agents = self.members.iter().map(|member| (Role::Agent, member, &[][..]));
+        let roles = std::iter::once((Role::Hub, &self.hub, &self.spec.hub_flags[..])).chain(agents);
+        let starting =
+            roles.map(|(role, plane, flags)| Component::start(&binary, role, flags, plane, &state, &logs));
+        self.tombolo = try_join_all(starting).await?;
         say("tombolo is running: a hub, and an agent a member");
         Ok(())
+    }
+
+    /// Installs what the hub's chart installs beside the hub itself: the CRDs and its namespace.
+    pub fn prepare_hub(&self) -> Result<()> {
+        let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/tombolo-hub/crds");
+        let hub = self.kubectl("hub");
+        hub.run(&["apply", "--server-side", "-f", crds])?;
+        hub.run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", crds])?;
+        hub.run(&["create", "namespace", "tombolo-system"]).map(drop)
+    }
+
+    /// Tombolo's hub, if Tombolo runs here.
+    pub fn hub_process(&self) -> Option<&Component> {
+        self.tombolo.first()
     }
 
     /// Fails unless Tombolo's hub and all agents run and are ready.

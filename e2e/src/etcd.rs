@@ -103,7 +103,7 @@ mod tests {
         let mut choices = vec![ports::free(LOOPBACK)?, somebody.local_addr()?.port()];
         let second = choices[0];
         let etcd = Etcd::start_on(&folder, &folder, &tools, || choices.pop().context("a third choice")).await;
-        let url = etcd.map(|etcd| etcd.url.clone());
+        let url = etcd.map(|etcd| etcd.url);
         std::fs::remove_dir_all(&folder)?;
         assert_eq!(url?, format!("https://{LOOPBACK}:{second}"));
         Ok(())

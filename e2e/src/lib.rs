@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod background;
 pub mod bed;
+pub mod bench;
 pub mod cgroups;
 pub mod control_plane;
 pub mod etcd;

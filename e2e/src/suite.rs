@@ -67,8 +67,11 @@ pub enum Needs {
     Root,
 }
 
+/// A test that brings its own bed: a sentence, what it needs, and what to do.
+pub type Alone = (&'static str, Needs, fn() -> Result<()>);
+
 /// Runs tests that look at the whole machine, so one after the other, and that bring their own beds.
-pub fn run_one_by_one(tests: Vec<(&'static str, Needs, fn() -> Result<()>)>) -> ExitCode {
+pub fn run_one_by_one(tests: Vec<Alone>) -> ExitCode {
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     let trials = tests.into_iter().map(|(name, needs, test)| {
         Trial::ignorable_test(name, move || match needs.lacking() {

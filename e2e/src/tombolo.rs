@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -15,6 +15,8 @@ use tokio::{
 };
 
 use crate::{
+    control_plane::ControlPlane,
+    pki::Subject,
     ports,
     process::{self, Process},
     progress::say,
@@ -31,25 +33,57 @@ pub struct Component {
     health: u16,
 }
 
+/// What a process of Tombolo is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The control plane.
+    Hub,
+    /// The member-side controller.
+    Agent,
+}
+
+// === impl Role ===
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hub => "hub",
+            Self::Agent => "agent",
+        }
+    }
+}
+
 // === impl Component ===
 
 impl Component {
     /// Starts `tombolo hub` or `tombolo agent` for a cluster and returns when it is ready.
     pub async fn start(
         binary: &Path,
-        role: &str,
-        cluster: &str,
-        kubeconfig: &Path,
+        role: Role,
+        flags: &[String],
+        plane: &ControlPlane,
+        folder: &Path,
         logs: &Path,
     ) -> Result<Self> {
+        let role_name = role.name();
+        // An identity of its own, as in production: what it writes is told from what users write.
+        let user = format!("tombolo-{role_name}");
+        let subject = Subject { user: &user, group: Some("system:masters") };
+        let kubeconfig = plane.component(&folder.join(&plane.name), &user, subject)?;
+        let log = logs.join(&plane.name).join(format!("{user}.log"));
         ports::on_one(
             || ports::free(LOOPBACK),
             async |port| {
                 let mut command = Command::new(binary);
-                command.arg(role).arg("--kubeconfig").arg(kubeconfig);
+                command.arg(role_name).arg("--kubeconfig").arg(&kubeconfig).args(flags);
                 command.arg(format!("--health-address={LOOPBACK}:{port}"));
-                let log = logs.join(cluster).join(format!("tombolo-{role}.log"));
-                let process = process::spawn(&format!("{cluster}/tombolo-{role}"), &log, command)?;
+                if role == Role::Hub {
+                    let address = SocketAddr::new(plane.addresses.api(), ports::free(plane.addresses.api())?);
+                    command
+                        .arg(format!("--webhook-address={address}"))
+                        .arg(format!("--webhook-url=https://{address}"));
+                }
+                let process = process::spawn(&format!("{}/{user}", plane.name), &log, command)?;
                 let mut this = Self { process, health: port };
                 until(&format!("{} is ready", this.process.name), PATIENCE, async || this.check().await)
                     .await?;
@@ -57,6 +91,16 @@ impl Component {
             },
         )
         .await
+    }
+
+    /// What it says at a path of its health server, such as `/metrics`.
+    pub async fn says(&self, path: &str) -> Result<String> {
+        get(self.health, path).await
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     /// Fails unless the process runs and says that it is ready.
@@ -83,15 +127,21 @@ pub fn binary() -> Result<PathBuf> {
         ensure!(given.is_file(), "TOMBOLO_BIN names {}, which is no file", given.display());
         return Ok(given);
     }
+    build("tombolo", &[])
+}
+
+/// Builds a program of this workspace and says where it is.
+pub fn build(program: &str, flags: &[&str]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo)
-        .args(["build", "--quiet", "--workspace", "--bin", "tombolo"])
+        .args(["build", "--quiet", "--workspace", "--bin", program])
+        .args(flags)
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .context("failed to run cargo: tombolo is built with it, or given by TOMBOLO_BIN")?;
+        .context("failed to run cargo, which builds tombolo (TOMBOLO_BIN names another)")?;
     let mut executable = None;
     let messages = build.stdout.take().context("cargo's output is piped")?;
     for line in BufReader::new(messages).lines() {
@@ -99,10 +149,10 @@ pub fn binary() -> Result<PathBuf> {
         if let Some(path) = message["executable"].as_str() {
             executable = Some(PathBuf::from(path));
             if message["fresh"] == false {
-                say("built tombolo");
+                say(format_args!("built {program}"));
             }
         }
     }
-    ensure!(build.wait()?.success(), "tombolo does not build, see above");
-    executable.context("cargo built no tombolo")
+    ensure!(build.wait()?.success(), "{program} does not build, see above");
+    executable.with_context(|| format!("cargo built no {program}"))
 }

@@ -30,18 +30,46 @@ pub async fn until<T>(
     mut probe: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
     let started = Instant::now();
+    let mut last = anyhow!("the first look got no answer");
     loop {
         // A probe that hangs must not outlast the deadline.
         let left = patience.saturating_sub(started.elapsed());
-        let last = match tokio::time::timeout(left, probe()).await {
+        match tokio::time::timeout(left, probe()).await {
             Ok(Ok(found)) => return Ok(found),
             Ok(Err(over)) if over.is::<Final>() => return Err(over.context(what.to_owned())),
-            Ok(Err(not_yet)) => not_yet,
-            Err(_) => anyhow!("the last look got no answer"),
-        };
+            Ok(Err(not_yet)) => last = not_yet,
+            Err(_) => {}
+        }
         if started.elapsed() + PAUSE >= patience {
             return Err(last.context(format!("{what}: not so after {:.0?}", started.elapsed())));
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_last_seen_is_told_even_if_the_last_look_hangs() {
+        let mut looks = 0;
+        let error = until("it rains", Duration::from_millis(200), async || {
+            looks += 1;
+            if looks > 1 {
+                std::future::pending::<()>().await;
+            }
+            Err::<(), _>(anyhow!("the sky is blue"))
+        });
+        let error = format!("{:#}", error.await.unwrap_err());
+        assert!(error.starts_with("it rains: not so after") && error.ends_with("the sky is blue"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_error_that_waiting_will_not_mend_ends_the_waiting() {
+        let hopeless = until("it rains", Duration::from_secs(3600), async || {
+            Err::<(), _>(Final("no sky".to_owned()).into())
+        });
+        assert_eq!(format!("{:#}", hopeless.await.unwrap_err()), "it rains: no sky");
     }
 }

@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use tombolo_e2e::{
     background,
     bed::Spec,
+    bench::Bench,
     record::{self, Record},
     tools::{Tool, Tools},
 };
@@ -63,6 +64,9 @@ enum Action {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Measures Tombolo beside a yardstick, on a bed of its own.
+    #[command(subcommand)]
+    Bench(Bench),
     /// Owns a bed; `up` starts it in the background.
     #[command(hide = true)]
     Own {
@@ -98,6 +102,7 @@ impl Action {
         match self {
             Self::Up { spec, place } => background::up(&spec, &place.dir).await,
             Self::Own { spec, place } => background::own(spec, &place.dir).await,
+            Self::Bench(bench) => bench.run().await,
             Self::Down { place } => background::down(&place.dir).await,
             Self::Status { all: true, .. } => all(),
             Self::Status { all: false, place } => status(&place.dir),

@@ -46,7 +46,7 @@ impl Cli {
         let deny = deny()?;
         step(
             "dependencies",
-            in_root(Command::new(deny).args(["--offline", "check", "bans", "licenses", "sources"])),
+            in_root(Command::new(deny).args(["--workspace", "check", "bans", "licenses", "sources"])),
         )?;
         if self.quick {
             step("quick tests", &mut cargo(&["test", "--workspace", "--locked", "--lib", "--bins"]))?;

@@ -1,0 +1,63 @@
+//! Measurements on a bed. Machines differ and are noisy, so every figure stands beside its yardstick, taken in the same run.
+
+pub mod admission;
+mod noop;
+
+use std::{os::unix::process::CommandExt, path::PathBuf, process::Command, time::Duration};
+
+use anyhow::{Context, Result};
+
+use crate::{progress::say, tombolo};
+
+/// What can be measured.
+#[derive(Debug, clap::Subcommand)]
+pub enum Bench {
+    /// What the webhook costs: without one, with one that does nothing, and with ours.
+    Admission(admission::Args),
+    /// A webhook that does nothing, as the yardstick.
+    #[command(hide = true)]
+    Noop(noop::Args),
+}
+
+// === impl Bench ===
+
+impl Bench {
+    /// Measures, in a release build: a debug one begins again as such.
+    pub async fn run(self) -> Result<()> {
+        if cfg!(debug_assertions) {
+            say("building for release: a few minutes, the first time");
+            let built = tokio::task::spawn_blocking(|| tombolo::build("bed", &["--release"])).await??;
+            return Err(Command::new(built).args(std::env::args_os().skip(1)).exec())
+                .context("failed to start again");
+        }
+        match self {
+            Self::Admission(args) => args.run().await,
+            Self::Noop(args) => args.run().await,
+        }
+    }
+}
+
+/// The middle one of some durations.
+pub(crate) fn median(mut all: Vec<Duration>) -> Duration {
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or_default()
+}
+
+/// The middle one of some figures.
+pub(crate) fn median_of(mut all: Vec<f64>) -> f64 {
+    all.sort_unstable_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or_default()
+}
+
+/// The resident memory of a process, in MiB.
+pub(crate) fn resident(pid: u32) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the process is gone")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
+    Ok(kib / 1024.0)
+}
+
+/// This program in its release build, and Tombolo's.
+pub(crate) fn programs() -> Result<(PathBuf, PathBuf)> {
+    Ok((std::env::current_exe()?, tombolo::build("tombolo", &["--release"])?))
+}
