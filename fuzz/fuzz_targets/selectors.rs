@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
 use tombolo::{
     api::{placement::ClusterAffinity, propagation::PropagationSpec, propagation::ResourceSelector},
     decide::{
@@ -27,6 +28,7 @@ struct Input<'a> {
     api_version: &'a str,
     kind: &'a str,
     labels: BTreeMap<String, String>,
+    requirements: Vec<(&'a str, &'a str, Vec<&'a str>)>,
     zones: Vec<String>,
     /// A selector, an affinity or a spec as JSON.
     json: &'a str,
@@ -38,6 +40,19 @@ fuzz_target!(|input: Input<'_>| {
     clusters(&input);
     policies(&input);
 });
+
+impl Input<'_> {
+    fn requirements(&self) -> Vec<Value> {
+        let requirement = |(key, operator, values): &(&str, &str, Vec<&str>)| {
+            // Arbitrary text is seldom an operator.
+            let known = ["In", "NotIn", "Exists", "DoesNotExist"];
+            let operator =
+                operator.bytes().next().map_or(*operator, |byte| known[usize::from(byte) % known.len()]);
+            json!({ "key": key, "operator": operator, "values": values })
+        };
+        self.requirements.iter().map(requirement).collect()
+    }
+}
 
 fn globs(input: &Input<'_>) {
     let patterns: Vec<Pattern> = input.others.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
@@ -61,13 +76,13 @@ fn globs(input: &Input<'_>) {
 
 fn resources(input: &Input<'_>) {
     let mut selectors = Vec::from_iter(serde_json::from_str::<ResourceSelector>(input.json));
-    selectors.push(ResourceSelector {
-        api_version: input.api_version.to_owned(),
-        kind: input.kind.to_owned(),
-        namespace: Some(input.namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
-        name: Some(input.pattern.to_owned()).filter(|name| !name.is_empty()),
-        label_selector: None,
-    });
+    selectors.extend(serde_json::from_value::<ResourceSelector>(json!({
+        "apiVersion": input.api_version,
+        "kind": input.kind,
+        "namespace": input.namespace,
+        "name": input.pattern,
+        "labelSelector": { "matchLabels": input.labels, "matchExpressions": input.requirements() },
+    })));
     let kind = GroupKind::new(input.api_version, input.kind);
     let object = Object { kind: &kind, namespace: input.namespace, name: input.name, labels: &input.labels };
     for selector in selectors {
@@ -75,16 +90,21 @@ fn resources(input: &Input<'_>) {
             let mut faults = Vec::new();
             let compiled = Resources::compile(&selector, own, &Path::root("selector"), &mut faults);
             judged(compiled.is_some(), &faults);
-            compiled.inspect(|compiled| drop(compiled.rank(&object)));
+            if compiled.is_some_and(|compiled| compiled.rank(&object).is_some()) {
+                assert_eq!(GroupKind::new(&selector.api_version, &selector.kind), kind);
+            }
         }
     }
 }
 
 fn clusters(input: &Input<'_>) {
     let mut affinities = Vec::from_iter(serde_json::from_str::<ClusterAffinity>(input.json));
-    let others = || input.others.iter().map(|&name| name.to_owned()).collect();
-    affinities.push(ClusterAffinity { cluster_names: others(), ..Default::default() });
-    affinities.push(ClusterAffinity { exclude: others(), ..Default::default() });
+    affinities.extend(serde_json::from_value::<ClusterAffinity>(json!({
+        "clusterNames": input.others,
+        "exclude": [input.pattern],
+        "labelSelector": { "matchLabels": input.labels, "matchExpressions": input.requirements() },
+        "fieldSelector": { "matchExpressions": input.requirements() },
+    })));
     let member = Member {
         name: input.name.parse().unwrap_or_else(|_| "member1".parse().expect("it is a cluster's name")),
         labels: input.labels.clone(),
@@ -98,7 +118,8 @@ fn clusters(input: &Input<'_>) {
         let mut faults = Vec::new();
         let compiled = Clusters::compile(&affinity, &Path::root("affinity"), &mut faults);
         judged(compiled.is_some(), &faults);
-        compiled.inspect(|compiled| assert_eq!(compiled.matches(&member), compiled.mismatch(&member).is_none()));
+        compiled
+            .inspect(|compiled| assert_eq!(compiled.matches(&member), compiled.mismatch(&member).is_none()));
     }
 }
 

@@ -88,12 +88,12 @@ fn taints(taints: &[Taint], verdict: &mut Verdict) {
     let mut seen = BTreeSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let at = format!("spec.taints[{index}]");
-        // Taints are written as labels are.
+        // Taints are written as labels are, and called what they are.
         if let Some(why) = labels::key_fault(&taint.key) {
-            verdict.fault(format!("{at}.key"), why);
+            verdict.fault(format!("{at}.key"), why.replacen("not a label", "not a taint", 1));
         }
         if let Some(why) = taint.value.as_deref().and_then(labels::value_fault) {
-            verdict.fault(format!("{at}.value"), why);
+            verdict.fault(format!("{at}.value"), why.replacen("not a label", "not a taint", 1));
         }
         if !EFFECTS.contains(&taint.effect.as_str()) {
             let message = format!("must be one of {}, not {}", EFFECTS.join(", "), Shown(&taint.effect));

@@ -200,6 +200,15 @@ fn clusters_are_as_many_as_allowed_and_regions_as_few() {
 }
 
 #[test]
+fn the_preferred_groups_are_taken_that_together_have_clusters_enough() {
+    let all = [("a", "r1"), ("b", "r2"), ("c1", "r3"), ("c2", "r3"), ("c3", "r3")];
+    let all = members(all.map(|(name, region)| member(name, json!({ "region": region }))));
+    let placement = compile(spread(&[("cluster", 4, 9), ("region", 2, 2)]));
+    assert_eq!(placement.place(&all, &names(&[])).targets, names(&["a", "c1", "c2", "c3"]));
+    assert_eq!(placement.place(&all, &names(&["b"])).targets, names(&["b", "c1", "c2", "c3"]));
+}
+
+#[test]
 fn constraints_that_exclude_each_other_are_not_met() {
     // Two regions cannot be covered by one cluster.
     assert_eq!(placed(spread(&[("cluster", 1, 1), ("region", 2, 2)]), &[]), [""; 0]);

@@ -67,8 +67,9 @@ impl Text<'_> {
             About::Service(_) => "the ServiceExport, the Service or their Namespace",
             About::Policy(_) => "the ServiceExport, this policy or the Namespace",
         };
+        let same = self.contradiction.clash.field().unwrap_or("port");
         format!(
-            "{}; use the same port, or annotate {on} with `{rule}`: then ports are merged instead of refused, which is \
+            "{}; use the same {same}, or annotate {on} with `{rule}`: then ports are merged instead of refused, which is \
              also the way to move from one port to another step by step",
             self.words(true)
         )
@@ -119,7 +120,8 @@ impl Text<'_> {
         let Place::Cluster(cluster) = place else {
             return None;
         };
-        match self.change.new.since.get(cluster).copied().flatten().filter(|_| dated) {
+        // What only comes with this change has not been there since any time.
+        match self.change.old.since.get(cluster).copied().flatten().filter(|_| dated) {
             Some(since) => Some(format!("{cluster} (exported since {since})")),
             None => Some(cluster.to_string()),
         }
