@@ -120,6 +120,31 @@ impl Spec {
         tools
     }
 
+    /// Builds, packs and installs what must be on the machine before such a bed can start; quick when it is there.
+    pub fn provide(&self) -> Result<(Tools, Vec<PathBuf>)> {
+        let wanted = self.tools();
+        if !self.nodes {
+            return Ok((Tools::provide(&wanted)?, Vec::new()));
+        }
+        ensure!(
+            rustix::process::geteuid().is_root(),
+            "nodes need root (namespaces, mounts and packet filters): run as root, or leave --nodes and --host out"
+        );
+        packages::ensure()?;
+        raise_limits()?;
+        let tools = Tools::provide(&wanted)?;
+        let path = |tool| tools.path(tool).to_owned();
+        let programs = Programs {
+            coredns: path(Tool::CoreDns),
+            echo: path(Tool::Echo),
+            pause: path(Tool::Pause),
+            request: path(Tool::Request),
+            serve: path(Tool::Serve),
+        };
+        let archives = images::provide(&images::all(&programs)?, &Tools::cache_folder()?.join("images"))?;
+        Ok((tools, archives))
+    }
+
     /// Names, purposes and addresses: the hub, the members in order, the host cluster.
     fn clusters(&self, network: Option<u8>) -> Vec<(String, Purpose, Addresses)> {
         let both = if self.dual_stack { Families::Dual } else { Families::V4 };
@@ -157,9 +182,8 @@ impl Bed {
     pub async fn start(spec: Spec, dir: Option<&Path>) -> Result<Self> {
         ensure!(spec.members <= MEMBERS, "a bed has at most {MEMBERS} members, not {}", spec.members);
         let spec = Spec { nodes: spec.nodes || spec.host, ..spec };
-        let wanted = spec.tools();
-        let nodes = spec.nodes;
-        let (tools, archives) = tokio::task::spawn_blocking(move || provide(&wanted, nodes)).await??;
+        let asked = spec.clone();
+        let (tools, archives) = tokio::task::spawn_blocking(move || asked.provide()).await??;
         let dir = dir.map(std::path::absolute).transpose()?;
         let mut trace = Trace { record: Record::claim(Claim { dir, network: spec.nodes })?, keep: false };
         trace.record.files = ["state", "logs"].map(str::to_owned).to_vec();
@@ -361,30 +385,6 @@ pub fn log_names(folder: &Path) -> Vec<String> {
     }
     names.sort();
     names
-}
-
-/// Everything that must be on the machine before a bed can start.
-fn provide(wanted: &[Tool], nodes: bool) -> Result<(Tools, Vec<PathBuf>)> {
-    if !nodes {
-        return Ok((Tools::provide(wanted)?, Vec::new()));
-    }
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        "nodes need root (namespaces, mounts and packet filters): run as root, or leave --nodes and --host out"
-    );
-    packages::ensure()?;
-    raise_limits()?;
-    let tools = Tools::provide(wanted)?;
-    let path = |tool| tools.path(tool).to_owned();
-    let programs = Programs {
-        coredns: path(Tool::CoreDns),
-        echo: path(Tool::Echo),
-        pause: path(Tool::Pause),
-        request: path(Tool::Request),
-        serve: path(Tool::Serve),
-    };
-    let archives = images::provide(&images::all(&programs)?, &Tools::cache_folder()?.join("images"))?;
-    Ok((tools, archives))
 }
 
 /// Kubelets and containerds watch files; the kernel's default number of watchers is enough for about four nodes.
