@@ -74,7 +74,6 @@ pub struct Bed {
 #[derive(Debug)]
 struct Trace {
     record: Record,
-    keep: bool,
 }
 
 // === impl Spec ===
@@ -185,7 +184,7 @@ impl Bed {
         let asked = spec.clone();
         let (tools, archives) = tokio::task::spawn_blocking(move || asked.provide()).await??;
         let dir = dir.map(std::path::absolute).transpose()?;
-        let mut trace = Trace { record: Record::claim(Claim { dir, network: spec.nodes })?, keep: false };
+        let mut trace = Trace { record: Record::claim(Claim { dir, network: spec.nodes })? };
         trace.record.files = ["state", "logs"].map(str::to_owned).to_vec();
         trace.record.save()?;
 
@@ -327,11 +326,6 @@ impl Bed {
         std::iter::once(&self.hub).chain(&self.members).chain(&self.host)
     }
 
-    /// Leaves the folder with its logs where it is when the bed ends.
-    pub fn keep_files(&mut self) {
-        self.trace.keep = true;
-    }
-
     /// Fails if any of the bed's processes has ended.
     pub fn check(&mut self) -> Result<()> {
         self.processes_mut().try_for_each(Process::check)
@@ -412,10 +406,6 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        if self.keep {
-            self.record.files.clear();
-            self.record.temporary = false;
-        }
         self.record.clear();
     }
 }

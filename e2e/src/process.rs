@@ -12,7 +12,6 @@ use std::{
     process::{Command, ExitStatus, Stdio},
     sync::{LazyLock, mpsc},
     thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -85,27 +84,6 @@ impl Process {
                 .into())
             }
         }
-    }
-
-    /// Sends a signal.
-    pub fn signal(&self, signal: Signal) -> Result<()> {
-        let pid =
-            i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("a process number is positive")?;
-        kill_process(pid, signal).with_context(|| format!("failed to signal {}", self.name))
-    }
-
-    /// Asks it to end, and ends it if it has not done so in time.
-    pub fn stop(&mut self, patience: Duration) {
-        let deadline = Instant::now() + patience;
-        if self.signal(Signal::TERM).is_ok() {
-            while Instant::now() < deadline {
-                if self.ended().is_some() {
-                    return;
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
-        }
-        self.kill();
     }
 
     /// Ends it at once and waits until it is gone.

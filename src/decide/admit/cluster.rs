@@ -89,11 +89,11 @@ fn taints(taints: &[Taint], verdict: &mut Verdict) {
     for (index, taint) in taints.iter().enumerate() {
         let at = format!("spec.taints[{index}]");
         // Taints are written as labels are, and called what they are.
-        if let Some(why) = labels::key_fault(&taint.key) {
-            verdict.fault(format!("{at}.key"), why.replacen("not a label", "not a taint", 1));
+        if let Some(why) = labels::key_fault_of("a taint", &taint.key) {
+            verdict.fault(format!("{at}.key"), why);
         }
-        if let Some(why) = taint.value.as_deref().and_then(labels::value_fault) {
-            verdict.fault(format!("{at}.value"), why.replacen("not a label", "not a taint", 1));
+        if let Some(why) = taint.value.as_deref().and_then(|value| labels::value_fault_of("a taint", value)) {
+            verdict.fault(format!("{at}.value"), why);
         }
         if !EFFECTS.contains(&taint.effect.as_str()) {
             let message = format!("must be one of {}, not {}", EFFECTS.join(", "), Shown(&taint.effect));

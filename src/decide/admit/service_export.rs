@@ -42,13 +42,8 @@ pub(super) fn form(request: &Request, object: &Value) -> Verdict {
     labels::check(exported_labels, &of_labels, &mut verdict.faults);
     for key in annotations.keys() {
         // Unlike a label's, the prefix of an annotation's key may have capitals.
-        if let Some(message) = labels::key_fault(&key.to_lowercase()) {
-            verdict.faults.push(of_annotations.key(key).fault(message.replacen(
-                "not a label key",
-                "not an annotation key",
-                1,
-            )));
-        }
+        let fault = labels::key_fault_of("an annotation", &key.to_lowercase());
+        verdict.faults.extend(fault.map(|message| of_annotations.key(key).fault(message)));
     }
     for (path, map) in [(of_labels, exported_labels), (of_annotations, annotations)] {
         for key in map.keys() {

@@ -42,6 +42,11 @@ pub fn check(labels: &BTreeMap<String, String>, path: &Path<'_>, faults: &mut Ve
 
 /// Why a text is no label key, if it is none. Keys of annotations differ: they may have capitals in their prefix.
 pub fn key_fault(key: &str) -> Option<String> {
+    key_fault_of("a label", key)
+}
+
+/// Why a text is no key of something that is written as labels are: `a taint`, say.
+pub fn key_fault_of(what: &str, key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
@@ -55,11 +60,16 @@ pub fn key_fault(key: &str) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("{} is not a label key: {wrong}", Shown(key)))
+    Some(format!("{} is not {what} key: {wrong}", Shown(key)))
 }
 
 /// Why a text is no label value, if it is none.
 pub fn value_fault(value: &str) -> Option<String> {
+    value_fault_of("a label", value)
+}
+
+/// Why a text is no value of something that is written as labels are: `a taint`, say.
+pub fn value_fault_of(what: &str, value: &str) -> Option<String> {
     let wrong = if value.len() > NAME {
         "it has more than 63 characters"
     } else if !value.is_empty() && !is_word(value) {
@@ -67,7 +77,7 @@ pub fn value_fault(value: &str) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("{} is not a label value: {wrong}", Shown(value)))
+    Some(format!("{} is not {what} value: {wrong}", Shown(value)))
 }
 
 fn requirement_faults(requirement: &LabelSelectorRequirement, path: &Path<'_>, faults: &mut Vec<Fault>) {
