@@ -49,17 +49,17 @@ static VIEW: LazyLock<View> = LazyLock::new(|| {
         serde_json::from_value(value).expect("the view's own objects are right")
     }
     let mut view = View::new("tombolo-system");
-    view.reset_clusters([object::<Cluster>(json!({
+    view.apply_cluster(object::<Cluster>(json!({
         "metadata": { "name": "member1" }, "spec": { "syncMode": "Push" },
-    }))]);
-    view.reset_imports([object::<ServiceImport>(json!({
+    })));
+    view.apply_import(object::<ServiceImport>(json!({
         "apiVersion": "multicluster.x-k8s.io/v1beta1", "metadata": { "namespace": "a", "name": "a" },
         "spec": { "type": "ClusterSetIP", "ports": [{ "port": 80, "name": "http" }] },
-    }))]);
-    view.reset_propagation_policies([object::<PropagationPolicy>(json!({
+    })));
+    view.apply_propagation_policy(object::<PropagationPolicy>(json!({
         "metadata": { "namespace": "a", "name": "all" },
         "spec": { "resourceSelectors": [{ "apiVersion": "v1", "kind": "Service", "name": "*" }] },
-    }))]);
+    })));
     view
 });
 

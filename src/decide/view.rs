@@ -1,6 +1,6 @@
 //! What admission knows of the hub: Clusters, policies, the objects that services are made of, and Namespaces.
 //!
-//! Feed it by `apply_…`, `delete_…` and `reset_…`, a kind each; ask it by [`super::admit`]. It keeps of each object what a
+//! Feed it by `apply_…`, `delete_…` and `retain_…`, a kind each; ask it by [`super::admit`]. It keeps of each object what a
 //! verdict needs and no more. The same objects make the same view, in whatever order they came.
 
 mod template;
@@ -18,7 +18,7 @@ use super::{
     ids::{ClusterName, ServiceKey},
     merge::Export,
     overrides::Overrides,
-    policies::{PolicyKey, Propagations},
+    policies::{PolicyKey, Propagations, Reach},
     select::Member,
 };
 use crate::api::{
@@ -43,6 +43,20 @@ pub struct View {
     records: BTreeMap<ServiceKey, BTreeMap<ClusterName, ExportRecord>>,
     unknown: BTreeSet<ClusterName>,
     synced: BTreeSet<Source>,
+    changes: Changes,
+}
+
+/// What changed in a view since somebody asked: what may have to be placed anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Objects that a change of a policy may concern.
+    pub reach: BTreeSet<Reach>,
+    /// Whether any override came or went: some policies wait for them.
+    pub overrides: bool,
+    /// Members that came, went or changed in what decides over them.
+    pub members: BTreeSet<ClusterName>,
+    /// Whether a kind was read as a whole for the first time.
+    pub synced: bool,
 }
 
 /// A kind that the view is fed with.
@@ -94,7 +108,17 @@ impl View {
             records: BTreeMap::new(),
             unknown: BTreeSet::new(),
             synced: BTreeSet::new(),
+            changes: Changes::default(),
         }
+    }
+
+    /// What changed since this was asked last.
+    pub fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn set_synced(&mut self, source: Source) {
+        self.changes.synced |= self.synced.insert(source);
     }
 
     /// The kinds that have not been read as a whole.
@@ -201,21 +225,25 @@ impl View {
             Some(id) => self.ids.insert(name.clone(), id.into()),
             None => self.ids.remove(&name),
         };
-        self.members.insert(name, member);
+        if self.members.get(&name) != Some(&member) {
+            self.changes.members.insert(name.clone());
+            self.members.insert(name, member);
+        }
     }
 
     /// Takes note that a Cluster is gone.
     pub fn delete_cluster(&mut self, name: &str) {
-        self.members.remove(name);
+        if let Some(member) = self.members.remove(name) {
+            self.changes.members.insert(member.name);
+        }
         self.ids.remove(name);
     }
 
-    /// Takes note of all Clusters.
-    pub fn reset_clusters(&mut self, clusters: impl IntoIterator<Item = Cluster>) {
-        self.members.clear();
-        self.ids.clear();
-        clusters.into_iter().for_each(|cluster| self.apply_cluster(cluster));
-        self.synced.insert(Source::Clusters);
+    /// Takes note that these are all Clusters.
+    pub fn retain_clusters(&mut self, all: &BTreeSet<String>) {
+        let gone: Vec<_> = self.members.keys().filter(|name| !all.contains(name.as_str())).cloned().collect();
+        gone.iter().for_each(|name| self.delete_cluster(name.as_str()));
+        self.set_synced(Source::Clusters);
     }
 
     /// Takes note of a Namespace.
@@ -231,55 +259,53 @@ impl View {
         self.namespaces.remove(name);
     }
 
-    /// Takes note of all Namespaces.
-    pub fn reset_namespaces(&mut self, namespaces: impl IntoIterator<Item = core::Namespace>) {
-        self.namespaces.clear();
-        namespaces.into_iter().for_each(|namespace| self.apply_namespace(namespace));
-        self.synced.insert(Source::Namespaces);
+    /// Takes note that these are all Namespaces.
+    pub fn retain_namespaces(&mut self, all: &BTreeSet<String>) {
+        self.namespaces.retain(|name, _| all.contains(&**name));
+        self.set_synced(Source::Namespaces);
     }
 }
 
 macro_rules! policies {
-    ($($Kind:ident: $apply:ident, $delete:ident, $reset:ident, $index:ident, $namespaced:literal, $Source:ident;)+) => {
+    ($($Kind:ident: $apply:ident, $delete:ident, $retain:ident, $index:ident, $namespaced:literal, $Source:ident, $over:literal;)+) => {
         impl View {$(
             #[doc = concat!("Takes note of a ", stringify!($Kind), ".")]
             pub fn $apply(&mut self, policy: $Kind) {
-                self.$index.apply(&policy.metadata, &policy.spec);
+                let reach = self.$index.apply(&policy.metadata, &policy.spec);
+                self.changes.overrides |= $over && !reach.is_empty();
+                self.changes.reach.extend(reach);
             }
 
             #[doc = concat!("Takes note that a ", stringify!($Kind), " is gone.")]
             pub fn $delete(&mut self, key: &PolicyKey) {
-                self.$index.delete(key);
+                self.changes.overrides |= $over;
+                self.changes.reach.extend(self.$index.delete(key));
             }
 
-            #[doc = concat!("Takes note of all objects of the kind ", stringify!($Kind), ".")]
-            pub fn $reset(&mut self, policies: impl IntoIterator<Item = $Kind>) {
-                let kept = self.$index.policies().map(|policy| policy.key.clone());
-                let mut gone: BTreeSet<_> = kept.filter(|key| key.namespace.is_some() == $namespaced).collect();
-                for policy in policies {
-                    gone.remove(&PolicyKey::of(&policy.metadata));
-                    self.$apply(policy);
-                }
+            #[doc = concat!("Takes note that these are all objects of the kind ", stringify!($Kind), ".")]
+            pub fn $retain(&mut self, all: &BTreeSet<PolicyKey>) {
+                let kept = self.$index.keys().filter(|key| key.namespace.is_some() == $namespaced);
+                let gone: Vec<_> = kept.filter(|key| !all.contains(*key)).cloned().collect();
                 gone.iter().for_each(|key| self.$delete(key));
-                self.synced.insert(Source::$Source);
+                self.set_synced(Source::$Source);
             }
         )+}
     };
 }
 
 policies! {
-    PropagationPolicy: apply_propagation_policy, delete_propagation_policy, reset_propagation_policies, propagations, true,
-        PropagationPolicies;
+    PropagationPolicy: apply_propagation_policy, delete_propagation_policy, retain_propagation_policies, propagations, true,
+        PropagationPolicies, false;
     ClusterPropagationPolicy: apply_cluster_propagation_policy, delete_cluster_propagation_policy,
-        reset_cluster_propagation_policies, propagations, false, ClusterPropagationPolicies;
-    OverridePolicy: apply_override_policy, delete_override_policy, reset_override_policies, overrides, true,
-        OverridePolicies;
+        retain_cluster_propagation_policies, propagations, false, ClusterPropagationPolicies, false;
+    OverridePolicy: apply_override_policy, delete_override_policy, retain_override_policies, overrides, true,
+        OverridePolicies, true;
     ClusterOverridePolicy: apply_cluster_override_policy, delete_cluster_override_policy,
-        reset_cluster_override_policies, overrides, false, ClusterOverridePolicies;
+        retain_cluster_override_policies, overrides, false, ClusterOverridePolicies, true;
 }
 
 macro_rules! templates {
-    ($($Kind:ty: $apply:ident, $delete:ident, $reset:ident, $map:ident, $Source:ident;)+) => {
+    ($($Kind:ty: $apply:ident, $delete:ident, $retain:ident, $map:ident, $Source:ident;)+) => {
         impl View {$(
             #[doc = concat!("Takes note of a ", stringify!($Kind), ". One whose name is none is left out.")]
             pub fn $apply(&mut self, object: $Kind) {
@@ -293,20 +319,19 @@ macro_rules! templates {
                 self.$map.remove(key);
             }
 
-            #[doc = concat!("Takes note of all objects of the kind ", stringify!($Kind), ".")]
-            pub fn $reset(&mut self, objects: impl IntoIterator<Item = $Kind>) {
-                self.$map.clear();
-                objects.into_iter().for_each(|object| self.$apply(object));
-                self.synced.insert(Source::$Source);
+            #[doc = concat!("Takes note that these are all objects of the kind ", stringify!($Kind), ".")]
+            pub fn $retain(&mut self, all: &BTreeSet<ServiceKey>) {
+                self.$map.retain(|key, _| all.contains(key));
+                self.set_synced(Source::$Source);
             }
         )+}
     };
 }
 
 templates! {
-    core::Service: apply_service, delete_service, reset_services, services, Services;
-    ServiceExport: apply_export, delete_export, reset_exports, exports, ServiceExports;
-    ServiceImport: apply_import, delete_import, reset_imports, imports, ServiceImports;
+    core::Service: apply_service, delete_service, retain_services, services, Services;
+    ServiceExport: apply_export, delete_export, retain_exports, exports, ServiceExports;
+    ServiceImport: apply_import, delete_import, retain_imports, imports, ServiceImports;
 }
 
 fn keyed(metadata: &ObjectMeta, object: &impl Serialize) -> Option<(ServiceKey, Template)> {

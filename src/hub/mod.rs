@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parking_lot::RwLock;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -43,7 +44,8 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     // Anything that ends, ends all: a hub that does half of its work would look well.
     let _ending = stop.clone().drop_guard();
     let view: SharedView = Arc::new(RwLock::new(View::new(&args.namespace)));
-    let mut watches = watches::start(&client, &view, &readiness);
+    let changed = Arc::new(Notify::new());
+    let mut watches = watches::start(&client, &view, &changed, &readiness);
     let webhook =
         args.webhook.run(&client, &args.namespace, view, &readiness, &metrics.webhook, stop.clone());
     readiness.serve(&args.health, &metrics, stop.clone()).await?;

@@ -1,8 +1,8 @@
 //! What the hub sees of its own API server: one watch a kind, applied to the view that admission reads.
 //!
-//! A list counts only when it is complete: until then the view keeps what it had, and what is missing then is taken out at once.
+//! A list counts as a whole only when it is complete: what is missing then is taken out, never before.
 
-use std::fmt::Debug;
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::{Namespace, Service};
@@ -12,7 +12,7 @@ use kube_runtime::{
     watcher::{self, Event},
 };
 use serde::de::DeserializeOwned;
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     api::{
@@ -25,60 +25,75 @@ use crate::{
 };
 
 /// How a kind is put into the view.
-struct Kind<K> {
+struct Kind<K, Key> {
+    key: fn(&K) -> Option<Key>,
     apply: fn(&mut View, K),
-    delete: fn(&mut View, &K),
-    reset: fn(&mut View, Vec<K>),
+    delete: fn(&mut View, &Key),
+    retain: fn(&mut View, &BTreeSet<Key>),
 }
 
 /// Starts a watch for every kind that the view holds; none of them ever ends by itself.
-pub fn start(client: &Client, view: &SharedView, readiness: &Readiness) -> JoinSet<()> {
+pub fn start(
+    client: &Client,
+    view: &SharedView,
+    changed: &Arc<Notify>,
+    readiness: &Readiness,
+) -> JoinSet<()> {
     let mut watches = JoinSet::new();
-    let mut follow = Follow { client, view, readiness, watches: &mut watches };
-    follow.kind::<Cluster>(Kind {
+    let mut follow = Follow { client, view, changed, readiness, watches: &mut watches };
+    follow.kind::<Cluster, _>(Kind {
+        key: by_name,
         apply: View::apply_cluster,
-        delete: |view, object| view.delete_cluster(&object.name_any()),
-        reset: View::reset_clusters,
+        delete: |view, name| view.delete_cluster(name),
+        retain: View::retain_clusters,
     });
-    follow.kind::<Namespace>(Kind {
+    follow.kind::<Namespace, _>(Kind {
+        key: by_name,
         apply: View::apply_namespace,
-        delete: |view, object| view.delete_namespace(&object.name_any()),
-        reset: View::reset_namespaces,
+        delete: |view, name| view.delete_namespace(name),
+        retain: View::retain_namespaces,
     });
-    follow.kind::<PropagationPolicy>(Kind {
+    follow.kind::<PropagationPolicy, _>(Kind {
+        key: by_policy,
         apply: View::apply_propagation_policy,
-        delete: |view, object| view.delete_propagation_policy(&PolicyKey::of(&object.metadata)),
-        reset: View::reset_propagation_policies,
+        delete: View::delete_propagation_policy,
+        retain: View::retain_propagation_policies,
     });
-    follow.kind::<ClusterPropagationPolicy>(Kind {
+    follow.kind::<ClusterPropagationPolicy, _>(Kind {
+        key: by_policy,
         apply: View::apply_cluster_propagation_policy,
-        delete: |view, object| view.delete_cluster_propagation_policy(&PolicyKey::of(&object.metadata)),
-        reset: View::reset_cluster_propagation_policies,
+        delete: View::delete_cluster_propagation_policy,
+        retain: View::retain_cluster_propagation_policies,
     });
-    follow.kind::<OverridePolicy>(Kind {
+    follow.kind::<OverridePolicy, _>(Kind {
+        key: by_policy,
         apply: View::apply_override_policy,
-        delete: |view, object| view.delete_override_policy(&PolicyKey::of(&object.metadata)),
-        reset: View::reset_override_policies,
+        delete: View::delete_override_policy,
+        retain: View::retain_override_policies,
     });
-    follow.kind::<ClusterOverridePolicy>(Kind {
+    follow.kind::<ClusterOverridePolicy, _>(Kind {
+        key: by_policy,
         apply: View::apply_cluster_override_policy,
-        delete: |view, object| view.delete_cluster_override_policy(&PolicyKey::of(&object.metadata)),
-        reset: View::reset_cluster_override_policies,
+        delete: View::delete_cluster_override_policy,
+        retain: View::retain_cluster_override_policies,
     });
-    follow.kind::<Service>(Kind {
+    follow.kind::<Service, _>(Kind {
+        key: by_service,
         apply: View::apply_service,
-        delete: |view, object| with_key(object, |key| view.delete_service(key)),
-        reset: View::reset_services,
+        delete: View::delete_service,
+        retain: View::retain_services,
     });
-    follow.kind::<ServiceExport>(Kind {
+    follow.kind::<ServiceExport, _>(Kind {
+        key: by_service,
         apply: View::apply_export,
-        delete: |view, object| with_key(object, |key| view.delete_export(key)),
-        reset: View::reset_exports,
+        delete: View::delete_export,
+        retain: View::retain_exports,
     });
-    follow.kind::<ServiceImport>(Kind {
+    follow.kind::<ServiceImport, _>(Kind {
+        key: by_service,
         apply: View::apply_import,
-        delete: |view, object| with_key(object, |key| view.delete_import(key)),
-        reset: View::reset_imports,
+        delete: View::delete_import,
+        retain: View::retain_imports,
     });
     watches
 }
@@ -87,6 +102,8 @@ pub fn start(client: &Client, view: &SharedView, readiness: &Readiness) -> JoinS
 struct Follow<'a> {
     client: &'a Client,
     view: &'a SharedView,
+    /// Told after every change of the view.
+    changed: &'a Arc<Notify>,
     readiness: &'a Readiness,
     watches: &'a mut JoinSet<()>,
 }
@@ -94,45 +111,68 @@ struct Follow<'a> {
 // === impl Follow ===
 
 impl Follow<'_> {
-    fn kind<K>(&mut self, kind: Kind<K>)
+    fn kind<K, Key>(&mut self, kind: Kind<K, Key>)
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         K::DynamicType: Default,
+        Key: Ord + Send + 'static,
     {
         let part = self.readiness.part(&K::plural(&K::DynamicType::default()));
-        self.watches.spawn(follow(Api::all(self.client.clone()), kind, self.view.clone(), part));
+        let changed = self.changed.clone();
+        self.watches.spawn(follow(Api::all(self.client.clone()), kind, self.view.clone(), part, changed));
     }
 }
 
-async fn follow<K>(api: Api<K>, kind: Kind<K>, view: SharedView, part: Part)
+async fn follow<K, Key>(api: Api<K>, kind: Kind<K, Key>, view: SharedView, part: Part, changed: Arc<Notify>)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     K::DynamicType: Default,
+    Key: Ord + Send + 'static,
 {
     let name = K::plural(&K::DynamicType::default()).into_owned();
     let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
     pin_mut!(events);
-    let mut listed = Vec::new();
+    let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(object)) => listed.push(object),
+            // What is listed is taken note of at once and not kept as it came: ten thousand policies would be forty megabytes.
+            Ok(Event::InitApply(object)) => {
+                listed.extend((kind.key)(&object));
+                (kind.apply)(&mut view.write(), object);
+            }
             Ok(Event::InitDone) => {
-                let (count, all) = (listed.len(), std::mem::take(&mut listed));
-                (kind.reset)(&mut view.write(), all);
+                (kind.retain)(&mut view.write(), &listed);
                 part.set(Ok(()));
-                tracing::debug!(name, count, "synced");
+                tracing::debug!(name, count = listed.len(), "synced");
+                listed.clear();
             }
             Ok(Event::Apply(object)) => (kind.apply)(&mut view.write(), object),
-            Ok(Event::Delete(object)) => (kind.delete)(&mut view.write(), &object),
+            Ok(Event::Delete(object)) => {
+                if let Some(key) = (kind.key)(&object) {
+                    (kind.delete)(&mut view.write(), &key);
+                }
+            }
             // Once it was synced it stays good enough to judge by; admission is checked again at reconciliation.
-            Err(e) => tracing::warn!(name, "the watch broke, trying again: {e:#}"),
+            Err(e) => {
+                tracing::warn!(name, "the watch broke, trying again: {e:#}");
+                continue;
+            }
         }
+        changed.notify_one();
     }
 }
 
-fn with_key<K: Resource>(object: &K, act: impl FnOnce(&ServiceKey)) {
-    if let Ok(key) = ServiceKey::parse(&object.namespace().unwrap_or_default(), &object.name_any()) {
-        act(&key);
-    }
+#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+fn by_name<K: Resource>(object: &K) -> Option<String> {
+    Some(object.name_any())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+fn by_policy<K: Resource>(object: &K) -> Option<PolicyKey> {
+    Some(PolicyKey::of(object.meta()))
+}
+
+fn by_service<K: Resource>(object: &K) -> Option<ServiceKey> {
+    ServiceKey::parse(&object.namespace().unwrap_or_default(), &object.name_any()).ok()
 }

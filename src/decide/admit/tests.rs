@@ -61,15 +61,15 @@ impl Hub {
     /// A hub without anything, all of it known.
     pub(super) fn empty() -> Self {
         let mut view = View::new("tombolo-system");
-        view.reset_clusters([]);
-        view.reset_namespaces([]);
-        view.reset_services([]);
-        view.reset_exports([]);
-        view.reset_imports([]);
-        view.reset_propagation_policies([]);
-        view.reset_cluster_propagation_policies([]);
-        view.reset_override_policies([]);
-        view.reset_cluster_override_policies([]);
+        view.retain_clusters(&Default::default());
+        view.retain_namespaces(&Default::default());
+        view.retain_services(&Default::default());
+        view.retain_exports(&Default::default());
+        view.retain_imports(&Default::default());
+        view.retain_propagation_policies(&Default::default());
+        view.retain_cluster_propagation_policies(&Default::default());
+        view.retain_override_policies(&Default::default());
+        view.retain_cluster_override_policies(&Default::default());
         Self { view }
     }
 

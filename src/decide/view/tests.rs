@@ -30,47 +30,52 @@ fn a_view_is_synced_when_every_kind_was_read_as_a_whole() {
     assert_eq!(view.unsynced().count(), 9);
     view.apply_cluster(cluster("a", None));
     assert_eq!(view.unsynced().count(), 9, "one object is not all of them");
-    view.reset_clusters([]);
-    view.reset_namespaces([]);
-    view.reset_services([]);
-    view.reset_exports([]);
-    view.reset_imports([]);
-    view.reset_propagation_policies([]);
-    view.reset_cluster_propagation_policies([]);
-    view.reset_override_policies([]);
+    view.retain_clusters(&BTreeSet::new());
+    view.retain_namespaces(&BTreeSet::new());
+    view.retain_services(&BTreeSet::new());
+    view.retain_exports(&BTreeSet::new());
+    view.retain_imports(&BTreeSet::new());
+    view.retain_propagation_policies(&BTreeSet::new());
+    view.retain_cluster_propagation_policies(&BTreeSet::new());
+    view.retain_override_policies(&BTreeSet::new());
     assert_eq!(view.unsynced().collect::<Vec<_>>(), [Source::ClusterOverridePolicies]);
     assert!(!view.is_synced());
-    view.reset_cluster_override_policies([]);
+    view.retain_cluster_override_policies(&BTreeSet::new());
     assert!(view.is_synced());
 }
 
 #[test]
-fn a_reset_forgets_what_is_not_in_it() {
+fn a_whole_list_forgets_what_is_not_in_it() {
     let mut view = View::new("tombolo-system");
     view.apply_cluster(cluster("a", Some("1")));
-    view.reset_clusters([cluster("b", Some("2"))]);
+    view.apply_cluster(cluster("b", Some("2")));
+    view.retain_clusters(&BTreeSet::from(["b".to_owned()]));
     assert_eq!(view.members().keys().map(ClusterName::as_str).collect::<Vec<_>>(), ["b"]);
     assert_eq!(view.clusters_of_id("1").count(), 0);
 
     view.apply_export(export("a"));
-    view.reset_exports([export("b")]);
+    view.apply_export(export("b"));
+    view.retain_exports(&BTreeSet::from([ServiceKey::parse("shop", "b").unwrap()]));
     assert_eq!(view.exports().keys().map(ToString::to_string).collect::<Vec<_>>(), ["shop/b"]);
 
     view.apply_propagation_policy(policy("a"));
-    view.reset_propagation_policies([policy("b"), policy("c")]);
+    let kept = ["b", "c"].map(policy);
+    let all = kept.iter().map(|policy| PolicyKey::of(&policy.metadata)).collect();
+    kept.into_iter().for_each(|policy| view.apply_propagation_policy(policy));
+    view.retain_propagation_policies(&all);
     let names: Vec<_> = view.propagations().policies().map(|policy| policy.key.name.to_string()).collect();
     assert_eq!(names, ["b", "c"]);
 }
 
 #[test]
-fn a_reset_of_one_kind_leaves_the_other_that_shares_its_index() {
+fn a_whole_list_of_one_kind_leaves_the_other_that_shares_its_index() {
     let mut view = View::new("tombolo-system");
     let wide = ClusterPropagationPolicy::new("wide", policy("a").spec);
     view.apply_cluster_propagation_policy(wide);
     view.apply_propagation_policy(policy("a"));
-    view.reset_propagation_policies([]);
+    view.retain_propagation_policies(&BTreeSet::new());
     assert_eq!(view.propagations().policies().count(), 1);
-    view.reset_cluster_propagation_policies([]);
+    view.retain_cluster_propagation_policies(&BTreeSet::new());
     assert_eq!(view.propagations().policies().count(), 0);
 }
 
