@@ -19,5 +19,6 @@ pub mod api;
 pub mod cli;
 pub mod decide;
 pub mod hub;
+pub mod membership;
 pub mod shell;
 pub mod webhook;

@@ -5,12 +5,39 @@
 /// What the local Service of an import is called by, before its name.
 pub const DERIVED_PREFIX: &str = "derived-";
 
+/// What Tombolo's own objects are called.
+pub mod object {
+    /// Tombolo's own namespace: on the hub unless told otherwise, in a member always.
+    pub const NAMESPACE: &str = "tombolo-system";
+    /// On the hub: the Secret that holds its id, and the Lease of the replica that writes. In a member: the hub's
+    /// ServiceAccount, its token and its roles.
+    pub const HUB: &str = "tombolo-hub";
+    /// Key of the hub's id in its Secret.
+    pub const HUB_ID: &str = "id";
+    /// In a member: the ConfigMap that says whose member it is.
+    pub const MARKER: &str = "tombolo-member";
+    /// Key of the marker: the hub's id.
+    pub const MARKER_HUB: &str = "hub";
+    /// Key of the marker: the cluster's name on that hub.
+    pub const MARKER_CLUSTER: &str = "cluster";
+    /// In a member: the agent's Deployment, ServiceAccount, roles and Lease.
+    pub const AGENT: &str = "tombolo-agent";
+}
+
+/// Tombolo's own finalizers; there is one.
+pub mod finalizer {
+    /// On a Cluster: it goes when the hub has left the member.
+    pub const MEMBER: &str = "tombolo.dev/member";
+}
+
 /// Tombolo's own labels. A label only selects; it never proves ownership.
 pub mod label {
     /// On every copy, imported slice and ServiceImport that the hub wrote in a member; its value is the hub's id.
     pub const HUB: &str = "tombolo.dev/hub";
     /// On source slices: what a cluster's own pods offer.
     pub const SOURCE: &str = "tombolo.dev/source";
+    /// On a Secret of the hub that `tombolo join` made: the Cluster whose token it holds.
+    pub const MEMBER: &str = "tombolo.dev/member";
 }
 
 /// Tombolo's own annotations.
@@ -41,6 +68,14 @@ pub mod annotation {
     pub const ENDPOINT_CIDRS: &str = "tombolo.dev/endpoint-cidrs";
     /// On a Cluster: it may be deleted though it still exports.
     pub const DELETE_WHILE_EXPORTING: &str = "tombolo.dev/delete-while-exporting";
+    /// On a Cluster: the ranges that its pods have their addresses from.
+    pub const POD_CIDRS: &str = "tombolo.dev/pod-cidrs";
+    /// On a Cluster that is to go: `"true"` deletes the copies there instead of letting them go.
+    pub const DELETE_COPIES: &str = "tombolo.dev/delete-copies";
+    /// On a Cluster that is to go: `"true"` does not wait for a member that does not answer.
+    pub const FORCE_UNJOIN: &str = "tombolo.dev/force-unjoin";
+    /// On the hub's ClusterRole in a member: which rights it was given.
+    pub const GRANT: &str = "tombolo.dev/grant";
 }
 
 /// Labels, annotations and taints of Karmada that mean here what they mean there.

@@ -2,6 +2,7 @@
 //!
 //! [`run`] is the only entry; it wires everything and ends when any of it does. [`watches`] keeps the view that admission reads.
 
+pub mod identity;
 pub mod watches;
 
 use std::sync::Arc;
