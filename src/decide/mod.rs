@@ -7,6 +7,7 @@
 //! Start at [`ids`] and [`ports`] for the words, then [`merge`]: one service out of its exports in many clusters.
 
 pub mod admit;
+pub mod copy;
 pub mod divide;
 pub mod fault;
 pub mod ids;
