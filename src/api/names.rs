@@ -30,6 +30,9 @@ pub mod finalizer {
     pub const MEMBER: &str = "tombolo.dev/member";
 }
 
+/// What our own labels and annotations begin with.
+pub const PREFIX: &str = "tombolo.dev/";
+
 /// Tombolo's own labels. A label only selects; it never proves ownership.
 pub mod label {
     /// On every copy, imported slice and ServiceImport that the hub wrote in a member; its value is the hub's id.
@@ -62,6 +65,10 @@ pub mod annotation {
     pub const ON_POLICY_DELETION_DELETE: &str = "delete";
     /// On a copy: it stays when its template goes.
     pub const PRESERVE_ON_DELETION: &str = "tombolo.dev/preserve-on-deletion";
+    /// On a copy that is there only because another object there names it: it goes when nothing does any more.
+    pub const DEPENDENCY: &str = "tombolo.dev/dependency";
+    /// On a copy: the replicas that it was given, where they are not simply those of its template.
+    pub const REPLICAS: &str = "tombolo.dev/replicas";
     /// On a Cluster: the kinds that were ever applied there.
     pub const KINDS: &str = "tombolo.dev/kinds";
     /// On a Cluster: the ranges that its endpoints must be in.
@@ -88,6 +95,28 @@ pub mod karmada {
     pub const TAINT_UNREACHABLE: &str = "cluster.karmada.io/unreachable";
     /// Taint of a Cluster that nothing new is to be placed on.
     pub const TAINT_UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";
+    /// Karmada's notes on what it propagates; they mean nothing in a member that it does not serve.
+    pub const BOOKKEEPING: [&str; 8] = [
+        "karmada.io/managed",
+        "policy.karmada.io/applied-cluster-overrides",
+        "policy.karmada.io/applied-overrides",
+        "resourcetemplate.karmada.io/claimed-by",
+        "resourcetemplate.karmada.io/generation",
+        "resourcetemplate.karmada.io/managed-annotations",
+        "resourcetemplate.karmada.io/managed-labels",
+        "resourcetemplate.karmada.io/uid",
+    ];
+    /// What Karmada's notes begin with, where all of a prefix are such.
+    pub const BOOKKEEPING_PREFIXES: [&str; 8] = [
+        "binding.karmada.io/",
+        "clusterpropagationpolicy.karmada.io/",
+        "clusterresourcebinding.karmada.io/",
+        "endpointslice.karmada.io/",
+        "multiclusterservice.karmada.io/",
+        "propagationpolicy.karmada.io/",
+        "resourcebinding.karmada.io/",
+        "work.karmada.io/",
+    ];
     /// Key of a member's token in its Secret.
     pub const SECRET_TOKEN: &str = "token";
     /// Key of a member's certificate authorities in its Secret.
@@ -110,7 +139,7 @@ pub mod mcs {
     pub const SCHEMA_REVISION: &str = "multicluster.x-k8s.io/crd-schema-revision";
 }
 
-/// Labels of Kubernetes itself.
+/// Labels and annotations of Kubernetes itself.
 pub mod kubernetes {
     /// On an EndpointSlice: the Service that it belongs to. Set at birth, never changed.
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -120,6 +149,18 @@ pub mod kubernetes {
     pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
     /// Value of [`MANAGED_BY`] of Kubernetes' own controller.
     pub const ENDPOINT_SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
+    /// What Kubernetes and kubectl note on an object of any kind about the cluster that it is in.
+    pub const BOOKKEEPING: [&str; 7] = [
+        "batch.kubernetes.io/job-tracking",
+        "deprecated.daemonset.template.generation",
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "kubernetes.io/metadata.name",
+        "volume.beta.kubernetes.io/storage-provisioner",
+        "volume.kubernetes.io/selected-node",
+        "volume.kubernetes.io/storage-provisioner",
+    ];
+    /// What such notes begin with, where all of a prefix are such.
+    pub const BOOKKEEPING_PREFIXES: [&str; 2] = ["deployment.kubernetes.io/", "pv.kubernetes.io/"];
 }
 
 /// Condition types.

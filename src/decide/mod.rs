@@ -6,7 +6,9 @@
 //!
 //! Start at [`ids`] and [`ports`] for the words, then [`merge`]: one service out of its exports in many clusters.
 
+pub mod action;
 pub mod admit;
+pub mod copy;
 pub mod divide;
 pub mod fault;
 pub mod ids;
@@ -18,3 +20,4 @@ pub mod ports;
 pub mod rotation;
 pub mod select;
 pub mod view;
+pub mod world;

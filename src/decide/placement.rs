@@ -126,6 +126,21 @@ impl Placement {
         Placed { targets: BTreeSet::new(), group: None, passed_over, excluded, unsatisfied }
     }
 
+    /// Whether it chooses some of the clusters that would do.
+    pub fn chooses(&self) -> bool {
+        self.spread.is_some()
+    }
+
+    /// Whether it may ever choose a member.
+    pub fn may_choose(&self, member: &Member) -> bool {
+        self.groups.is_empty() || self.groups.iter().any(|group| group.clusters.matches(member))
+    }
+
+    /// Whether its choice depends on what is where already.
+    pub fn depends_on_holders(&self, members: &BTreeMap<ClusterName, Member>) -> bool {
+        self.chooses() || members.values().any(|member| !member.taints.is_empty())
+    }
+
     /// How a workload's replicas are shared out among its clusters.
     ///
     /// The weight of a cluster is the highest that the list has for it (Karmada).

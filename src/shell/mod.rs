@@ -7,4 +7,5 @@ pub mod connection;
 pub mod health;
 pub mod log;
 pub mod metrics;
+pub mod queue;
 pub mod shutdown;

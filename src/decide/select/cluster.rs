@@ -6,11 +6,11 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Taint};
-use kube::core::{Selector, SelectorExt};
+use kube::core::{ObjectMeta, Selector, SelectorExt};
 
 use super::{Names, Pattern, labels};
 use crate::{
-    api::{Cluster, placement::ClusterAffinity},
+    api::{Cluster, names::annotation, placement::ClusterAffinity},
     decide::{
         fault::{Fault, Path, Shown},
         ids::{ClusterName, InvalidName},
@@ -34,6 +34,8 @@ pub struct Member {
     pub taints: Vec<Taint>,
     /// Whether its Cluster is being deleted: nothing goes there any more.
     pub leaving: bool,
+    /// Whether its copies are to be deleted when it leaves, and not let go.
+    pub delete_copies: bool,
 }
 
 /// A `clusterAffinity` or `targetCluster`: all parts that are given must hold, none given means all clusters.
@@ -92,8 +94,13 @@ impl Member {
             zones,
             taints: spec.taints.clone(),
             leaving: cluster.metadata.deletion_timestamp.is_some(),
+            delete_copies: asks(&cluster.metadata, annotation::DELETE_COPIES),
         })
     }
+}
+
+fn asks(metadata: &ObjectMeta, annotation: &str) -> bool {
+    metadata.annotations.as_ref().and_then(|all| all.get(annotation)).is_some_and(|value| value == "true")
 }
 
 // === impl Clusters ===

@@ -1,0 +1,285 @@
+//! What is done about one object in one cluster: the difference between what is to be there and what is.
+//!
+//! [`action`] is the only entry. It decides from metadata alone; what needs a live look (an object that is not ours, a template
+//! that seems gone) is an action of its own, and what was seen there is judged by [`taking_over`].
+
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+use super::{
+    copy::{self, ObjectKey, Origin, Ownership, Rendered},
+    select::GroupKind,
+    world::{Absence, Desired, Found, Held, Wanted},
+};
+use crate::api::{
+    names::{annotation, mcs},
+    propagation::ConflictResolution,
+};
+
+/// What is there, by its metadata.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// Its UID.
+    pub uid: Box<str>,
+    /// Its resourceVersion.
+    pub resource_version: Box<str>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whose it is.
+    pub ownership: Ownership,
+    /// What of our marks matters to others.
+    pub held: Held,
+    /// It was there before us.
+    pub adopted: bool,
+    /// The hash of what we applied last.
+    applied: Box<str>,
+    /// Who owns which field, as server-side apply writes it; none once all that was applied was seen to be ours.
+    managed: Option<Box<str>>,
+    /// Changes when somebody takes or leaves a field.
+    owners: u64,
+    /// Somebody scales it.
+    scaled: bool,
+    /// Of a CustomResourceDefinition: how new it says it is.
+    revision: Option<Revision>,
+}
+
+/// How new a CustomResourceDefinition of the Multi-Cluster Services API is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Revision {
+    schema: u64,
+    release: Vec<u64>,
+}
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// It is as it should be.
+    Nothing,
+    /// It is left as it is, for this reason.
+    Leave(String),
+    /// It is applied, if there is none yet.
+    Create(Rendered),
+    /// It is applied over what was seen.
+    Apply(Rendered, Box<str>),
+    /// What is there is not ours, or not known: it is read first.
+    Look,
+    /// It is deleted, or let go, once it is certain that this is asked for.
+    Remove(Removal),
+}
+
+/// How an object is removed from a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// What must be certain first.
+    pub certain: Certainty,
+    /// It stays without our marks; else it is deleted.
+    pub let_go: bool,
+    /// Its UID.
+    pub uid: Box<str>,
+}
+
+/// What must be certain before an object is removed (DESIGN.md 9.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// Nothing more: the template and its policy are there and say so.
+    Given,
+    /// That the template is gone, and not its kind.
+    NoTemplate(Origin),
+    /// That the policy is gone, and not its kind.
+    NoPolicy,
+}
+
+/// Decides what is done.
+pub fn action(key: &ObjectKey, desired: &Desired, observed: Option<&Observed>, api_version: &str) -> Action {
+    match desired {
+        Desired::Unknown(_) => Action::Nothing,
+        Desired::HeldBack(why) | Desired::Faulty(why) => Action::Leave(why.clone()),
+        Desired::Present(wanted) => match observed {
+            None => Action::Create(wanted.render(api_version, None)),
+            Some(observed) => present(wanted, observed, api_version),
+        },
+        Desired::Absent(why) => observed.map_or(Action::Nothing, |observed| absent(key, *why, observed)),
+    }
+}
+
+/// Judges what is there without our label, read live; or says why it stays as it is.
+pub fn taking_over(
+    key: &ObjectKey,
+    wanted: &Wanted,
+    live: &Value,
+    observed: &Observed,
+    api_version: &str,
+) -> Result<Action, String> {
+    match &observed.ownership {
+        Ownership::Ours(_) => return Ok(present(wanted, observed, api_version)),
+        Ownership::Newer => {
+            return Err(format!("{key} is there and is marked by a newer release of Tombolo: it stays as it is"));
+        }
+        Ownership::OtherHub(hub) => {
+            return Err(format!(
+                "{key} is there and belongs to another hub ({hub}): it stays as it is; delete it there, or join the cluster with --take-over"
+            ));
+        }
+        Ownership::None => {}
+    }
+    if observed.deleting {
+        return Err(format!("{key} is there, is not ours and is being deleted: it is made when that is over"));
+    }
+    let found = Found { adopted: true, ..observed.found() };
+    let adopted = wanted.render(api_version, Some(found));
+    if is_older(&adopted.body, observed) {
+        return Ok(Action::Leave("the cluster has a newer one: it stays as it is".to_owned()));
+    }
+    if copy::says_all(live, &adopted.body) {
+        return Ok(Action::Apply(adopted, observed.resource_version.clone()));
+    }
+    if wanted.conflict_resolution == ConflictResolution::Overwrite {
+        let taken = wanted.render(api_version, Some(Found { adopted: false, ..found }));
+        return Ok(Action::Apply(taken, observed.resource_version.clone()));
+    }
+    Err(format!(
+        "{key} is there already, is not ours and differs from the template: it stays as it is; delete it there, make it equal, or set conflictResolution: Overwrite in the policy"
+    ))
+}
+
+fn present(wanted: &Wanted, observed: &Observed, api_version: &str) -> Action {
+    if observed.deleting {
+        // It is made anew when it is gone.
+        return Action::Leave("it is being deleted there; it is made again when it is gone".to_owned());
+    }
+    if !matches!(observed.ownership, Ownership::Ours(_)) {
+        return Action::Look;
+    }
+    let rendered = wanted.render(api_version, Some(observed.found()));
+    if is_older(&rendered.body, observed) {
+        return Action::Leave("the cluster has a newer one: it stays as it is".to_owned());
+    }
+    if observed.is(&rendered) { Action::Nothing } else { Action::Apply(rendered, observed.resource_version.clone()) }
+}
+
+fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
+    let Ownership::Ours(origin) = &observed.ownership else { return Action::Nothing };
+    if observed.deleting {
+        return Action::Nothing;
+    }
+    let held = &observed.held;
+    let certain = match why {
+        Absence::NoTemplate => Certainty::NoTemplate(origin.clone()),
+        Absence::NoPolicy => Certainty::NoPolicy,
+        Absence::Elsewhere | Absence::NotNamed | Absence::Leaving | Absence::LeavingBehindNothing => Certainty::Given,
+    };
+    let stays = match why {
+        Absence::Leaving => true,
+        Absence::NoTemplate => held.preserve,
+        _ => false,
+    };
+    let let_go = stays || observed.adopted || (cascades(&key.kind) && !held.delete_with_policy);
+    Action::Remove(Removal { certain, let_go, uid: observed.uid.clone() })
+}
+
+/// Whether the deletion of such an object takes others with it (DESIGN.md 7.4).
+fn cascades(kind: &GroupKind) -> bool {
+    matches!((&*kind.group, &*kind.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
+}
+
+/// Whether what is wanted is older than what is there, by the marks of the Multi-Cluster Services API's CRDs.
+fn is_older(body: &Value, observed: &Observed) -> bool {
+    let Some(there) = &observed.revision else { return false };
+    let labels = body.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
+    let labels: BTreeMap<String, String> =
+        labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    Revision::of(&labels).is_none_or(|wanted| wanted < *there)
+}
+
+// === impl Observed ===
+
+impl Observed {
+    /// What is known of an object by its metadata.
+    pub fn of(key: &ObjectKey, metadata: &ObjectMeta, hub: &str) -> Self {
+        let none = BTreeMap::new();
+        let annotations = metadata.annotations.as_ref().unwrap_or(&none);
+        let entries: &[ManagedFieldsEntry] = metadata.managed_fields.as_deref().unwrap_or_default();
+        let says = |name: &str, value: &str| annotations.get(name).is_some_and(|is| is == value);
+        Self {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            resource_version: metadata.resource_version.as_deref().unwrap_or_default().into(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            ownership: copy::ownership(annotations, key, hub),
+            held: Held {
+                preserve: says(annotation::PRESERVE_ON_DELETION, "true"),
+                delete_with_policy: says(annotation::ON_POLICY_DELETION, annotation::ON_POLICY_DELETION_DELETE),
+                dependency: says(annotation::DEPENDENCY, "true"),
+                replicas: annotations.get(annotation::REPLICAS).and_then(|text| text.parse().ok()),
+            },
+            adopted: says(annotation::ADOPTED, "true"),
+            applied: annotations.get(annotation::APPLIED).map(String::as_str).unwrap_or_default().into(),
+            owners: owners(entries),
+            managed: Some(serde_json::to_string(entries).unwrap_or_default().into()),
+            scaled: copy::scaled(entries),
+            revision: metadata.labels.as_ref().and_then(Revision::of),
+        }
+    }
+
+    /// Whether it is ours.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.ownership, Ownership::Ours(_))
+    }
+
+    fn found(&self) -> Found {
+        Found { adopted: self.adopted, scaled: self.scaled, replicas: self.held.replicas }
+    }
+
+    /// Takes note of what is seen now, and says whether that is news: a new status is none.
+    pub fn renew(&mut self, now: Self) -> bool {
+        let news = Self { resource_version: now.resource_version.clone(), managed: None, ..self.clone() }
+            != Self { managed: None, ..now.clone() };
+        if news {
+            *self = now;
+        } else {
+            self.resource_version = now.resource_version;
+        }
+        news
+    }
+
+    /// Whether it is older than another that was seen, as far as that can be told.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        let number = |of: &Self| of.resource_version.parse::<u64>().ok();
+        self.uid == other.uid && number(self).zip(number(other)).is_some_and(|(this, other)| this < other)
+    }
+
+    /// Takes note that it is exactly what was applied, which need not be looked at again.
+    pub fn settle(&mut self) {
+        self.managed = None;
+    }
+
+    /// Whether it is exactly what was applied (DESIGN.md 7.8).
+    fn is(&self, rendered: &Rendered) -> bool {
+        self.applied == rendered.applied
+            && self.managed.as_ref().is_none_or(|entries| {
+                serde_json::from_str::<Vec<ManagedFieldsEntry>>(entries)
+                    .is_ok_and(|entries| copy::holds(&entries, &rendered.body))
+            })
+    }
+}
+
+/// Changes when somebody takes or leaves a field; the status has owners of its own, which are not counted.
+fn owners(entries: &[ManagedFieldsEntry]) -> u64 {
+    let counted = entries.iter().filter(|entry| entry.subresource.as_deref().is_none_or(str::is_empty));
+    let counted: Vec<_> = counted.map(|entry| (&entry.manager, &entry.operation, &entry.fields_v1)).collect();
+    super::policies::fingerprint(&counted)
+}
+
+// === impl Revision ===
+
+impl Revision {
+    fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
+        let schema = labels.get(mcs::SCHEMA_REVISION)?.parse().ok()?;
+        let release = labels.get(mcs::RELEASE_VERSION).map(String::as_str).unwrap_or_default();
+        let numbers = release.trim_start_matches('v').split(['.', '-']).map_while(|part| part.parse().ok());
+        Some(Self { schema, release: numbers.collect() })
+    }
+}

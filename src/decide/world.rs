@@ -1,0 +1,310 @@
+//! What is to be where: the templates of the hub, the clusters that each is assigned to, and the copies that members have.
+//!
+//! Feed it with templates, with the copies that members hold and with the view's [`Changes`]; every call gives back the pairs of
+//! cluster and object to look at ([`Dirty`]). Then ask [`World::desired`] what is to be in that cluster. The same state gives the
+//! same answer, in whatever order it came (`tests/properties.rs`).
+//!
+//! Placement depends on what is where already (taints, spreading), so copies are input. A copy's stamps are what is left of a
+//! policy that is gone (DESIGN.md 7.3).
+
+mod assign;
+mod desired;
+mod template;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+pub use self::{
+    assign::{Assignment, Share},
+    desired::{Absence, Desired, Found, Wanted},
+    template::Template,
+};
+use super::{
+    copy::ObjectKey,
+    ids::ClusterName,
+    policies::{PolicyKey, Reach},
+    select::GroupKind,
+    view::{Changes, View},
+};
+
+/// Pairs of cluster and object to look at.
+pub type Dirty = BTreeSet<(ClusterName, ObjectKey)>;
+
+/// What is to be where.
+#[derive(Debug)]
+pub struct World {
+    hub: Arc<str>,
+    kinds: BTreeMap<GroupKind, Kind>,
+    templates: BTreeMap<ObjectKey, Template>,
+    assigned: BTreeMap<ObjectKey, Assignment>,
+    /// Templates that name another object in their pods, by that object.
+    dependents: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    by_policy: BTreeMap<PolicyKey, BTreeSet<ObjectKey>>,
+    /// Templates that wait for an override.
+    waiting: BTreeSet<ObjectKey>,
+    held: BTreeMap<ObjectKey, BTreeMap<ClusterName, Held>>,
+    /// Members whose copies are all known.
+    known: BTreeSet<ClusterName>,
+}
+
+/// A kind that the hub watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The version in which its templates are kept, with the group.
+    pub api_version: Arc<str>,
+    /// The UID of its CustomResourceDefinition, where it has one.
+    pub crd: Option<Arc<str>>,
+    /// Whether all templates of the kind are known.
+    synced: bool,
+}
+
+/// A copy that a member has, as far as it matters to others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// It stays when its template goes.
+    pub preserve: bool,
+    /// It goes when its policy does.
+    pub delete_with_policy: bool,
+    /// It is there only because another object names it.
+    pub dependency: bool,
+    /// The replicas that it was given.
+    pub replicas: Option<u32>,
+}
+
+// === impl World ===
+
+impl World {
+    /// A world of which nothing is known yet.
+    pub fn new(hub: Arc<str>) -> Self {
+        Self {
+            hub,
+            kinds: BTreeMap::new(),
+            templates: BTreeMap::new(),
+            assigned: BTreeMap::new(),
+            dependents: BTreeMap::new(),
+            by_policy: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            held: BTreeMap::new(),
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// The hub's id.
+    pub fn hub(&self) -> &Arc<str> {
+        &self.hub
+    }
+
+    /// A kind that the hub watches.
+    pub fn kind(&self, kind: &GroupKind) -> Option<&Kind> {
+        self.kinds.get(kind)
+    }
+
+    /// A template.
+    pub fn template(&self, key: &ObjectKey) -> Option<&Template> {
+        self.templates.get(key)
+    }
+
+    /// The clusters that an object is assigned to.
+    pub fn assignment(&self, key: &ObjectKey) -> Option<&Assignment> {
+        self.assigned.get(key)
+    }
+
+    /// The templates that a policy holds for.
+    pub fn held_by(&self, policy: &PolicyKey) -> impl Iterator<Item = &ObjectKey> {
+        self.by_policy.get(policy).into_iter().flatten()
+    }
+
+    /// The members that have a copy of an object.
+    pub fn holders(&self, key: &ObjectKey) -> impl Iterator<Item = &ClusterName> {
+        self.held.get(key).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// The kinds of which members have copies.
+    pub fn held_kinds(&self) -> BTreeSet<GroupKind> {
+        let mut kinds = BTreeSet::new();
+        for key in self.held.keys() {
+            if kinds.last() != Some(&key.kind) {
+                kinds.insert(key.kind.clone());
+            }
+        }
+        kinds
+    }
+
+    /// Takes note that the hub begins to watch a kind.
+    pub fn open_kind(&mut self, kind: GroupKind, api_version: Arc<str>, crd: Option<Arc<str>>) {
+        self.kinds.insert(kind, Kind { api_version, crd, synced: false });
+    }
+
+    /// Takes note that the hub no longer watches a kind: of its templates nothing is known.
+    pub fn close_kind(&mut self, view: &View, kind: &GroupKind) {
+        self.kinds.remove(kind);
+        let templates: Vec<_> = self.keys_of(kind).cloned().collect();
+        for key in templates {
+            self.forget(&key);
+            // No cluster is told: what is not known is left alone.
+            self.reassign(view, &key);
+        }
+    }
+
+    /// Takes note of a template.
+    pub fn apply_template(&mut self, view: &View, key: ObjectKey, object: &Value) -> Dirty {
+        let template = Template::of(&key, object);
+        if self.templates.get(&key) == Some(&template) {
+            return Dirty::new();
+        }
+        self.forget(&key);
+        for dependency in &template.dependencies {
+            self.dependents.entry(dependency.clone()).or_default().insert(key.clone());
+        }
+        self.templates.insert(key.clone(), template);
+        self.look_at(view, &key)
+    }
+
+    /// Takes note that a template is gone.
+    pub fn delete_template(&mut self, view: &View, key: &ObjectKey) -> Dirty {
+        let mut dirty = self.everywhere(key);
+        self.forget(key);
+        dirty.extend(self.look_at(view, key));
+        dirty
+    }
+
+    /// Takes note that these are all templates of a kind.
+    pub fn retain_templates(&mut self, view: &View, kind: &GroupKind, all: &BTreeSet<ObjectKey>) -> Dirty {
+        let gone: Vec<_> = self.keys_of(kind).filter(|key| !all.contains(*key)).cloned().collect();
+        let mut dirty = Dirty::new();
+        for key in &gone {
+            dirty.extend(self.delete_template(view, key));
+        }
+        let first = self.kinds.get_mut(kind).is_some_and(|kind| !std::mem::replace(&mut kind.synced, true));
+        if first {
+            // Until now nobody could tell what is to be there: all of it has to be looked at, copies without a template too.
+            let held: Vec<_> = self.held.keys().filter(|key| key.kind == *kind).cloned().collect();
+            let known: Vec<_> = self.keys_of(kind).cloned().collect();
+            for key in held.iter().chain(&known) {
+                dirty.extend(self.everywhere(key));
+            }
+        }
+        dirty
+    }
+
+    /// Takes note of what changed in the view.
+    pub fn reconsider(&mut self, view: &View, changes: &Changes) -> Dirty {
+        let keys: BTreeSet<ObjectKey> = if changes.synced || !changes.members.is_empty() {
+            // Any placement may choose differently when a member comes, goes or changes.
+            self.templates.keys().cloned().collect()
+        } else {
+            let waiting = self.waiting.iter().filter(|_| changes.overrides);
+            let reached = changes.reach.iter().flat_map(|reach| self.reached(reach));
+            reached.chain(waiting).cloned().collect()
+        };
+        let mut dirty = Dirty::new();
+        for key in &keys {
+            dirty.extend(self.look_at(view, key));
+            // An override may change what is in a cluster without changing the assignment.
+            dirty.extend(self.everywhere(key));
+        }
+        for member in &changes.members {
+            // Copies without a template, in a member that leaves.
+            if view.members().get(member).is_some_and(|member| member.leaving) {
+                let held = self.held.iter().filter(|(_, clusters)| clusters.contains_key(member));
+                dirty.extend(held.map(|(key, _)| (member.clone(), key.clone())));
+            }
+        }
+        dirty
+    }
+
+    /// Takes note of a copy that a member has, or that it no longer has it.
+    pub fn hold(&mut self, view: &View, cluster: &ClusterName, key: &ObjectKey, held: Option<Held>) -> Dirty {
+        let before = self.held.get(key).and_then(|clusters| clusters.get(cluster));
+        if before == held.as_ref() {
+            return Dirty::new();
+        }
+        match held {
+            Some(held) => {
+                self.held.entry(key.clone()).or_default().insert(cluster.clone(), held);
+            }
+            None => {
+                let Some(clusters) = self.held.get_mut(key) else { return Dirty::new() };
+                clusters.remove(cluster);
+                if clusters.is_empty() {
+                    self.held.remove(key);
+                }
+            }
+        }
+        // Where there is no choice, placement does not depend on what is where.
+        if self.assigned.get(key).is_some_and(|assignment| !assignment.depends_on_holders) {
+            return Dirty::new();
+        }
+        self.look_at(view, key)
+    }
+
+    /// Takes note that all copies of a member are known.
+    pub fn set_known(&mut self, view: &View, cluster: &ClusterName) -> Dirty {
+        if !self.known.insert(cluster.clone()) {
+            return Dirty::new();
+        }
+        let open: Vec<_> = self.assigned.iter().filter(|(_, assignment)| assignment.undecided).collect();
+        let open: Vec<_> = open.into_iter().map(|(key, _)| key.clone()).collect();
+        open.iter().flat_map(|key| self.look_at(view, key)).collect()
+    }
+
+    /// Forgets a member that is gone.
+    pub fn forget_member(&mut self, view: &View, cluster: &ClusterName) -> Dirty {
+        self.known.remove(cluster);
+        let keys: Vec<_> = self.held.iter().filter(|(_, clusters)| clusters.contains_key(cluster)).collect();
+        let keys: Vec<_> = keys.into_iter().map(|(key, _)| key.clone()).collect();
+        keys.iter().flat_map(|key| self.hold(view, cluster, key, None)).collect()
+    }
+
+    /// All that concerns a cluster: what it holds and what it is to hold.
+    pub fn all_of(&self, cluster: &ClusterName) -> BTreeSet<ObjectKey> {
+        let held = self.held.iter().filter(|(_, clusters)| clusters.contains_key(cluster));
+        let assigned = self.assigned.iter().filter(|(_, assignment)| assignment.targets.contains_key(cluster));
+        held.map(|(key, _)| key).chain(assigned.map(|(key, _)| key)).cloned().collect()
+    }
+
+    fn keys_of<'a>(&'a self, kind: &'a GroupKind) -> impl Iterator<Item = &'a ObjectKey> {
+        let first = ObjectKey { kind: kind.clone(), namespace: "".into(), name: "".into() };
+        self.templates.range(first..).map(|(key, _)| key).take_while(move |key| key.kind == *kind)
+    }
+
+    /// The templates that a change of a policy may concern.
+    fn reached<'a>(&'a self, reach: &'a Reach) -> Box<dyn Iterator<Item = &'a ObjectKey> + 'a> {
+        let covered = |key: &&ObjectKey| {
+            reach.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
+                && reach.name.as_ref().is_none_or(|name| *name == key.name)
+        };
+        match &reach.kind {
+            Some(kind) => match (&reach.namespace, &reach.name) {
+                (Some(namespace), Some(name)) => {
+                    let key = ObjectKey { kind: kind.clone(), namespace: namespace.clone(), name: name.clone() };
+                    Box::new(self.templates.get_key_value(&key).into_iter().map(|(key, _)| key))
+                }
+                _ => Box::new(self.keys_of(kind).filter(covered)),
+            },
+            None => Box::new(self.templates.keys().filter(covered)),
+        }
+    }
+
+    /// Every cluster that has an object or is to have it.
+    fn everywhere(&self, key: &ObjectKey) -> Dirty {
+        let targets = self.assigned.get(key).into_iter().flat_map(|assignment| assignment.targets.keys());
+        targets.chain(self.holders(key)).map(|cluster| (cluster.clone(), key.clone())).collect()
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        let Some(template) = self.templates.remove(key) else { return };
+        for dependency in &template.dependencies {
+            if let Some(dependents) = self.dependents.get_mut(dependency) {
+                dependents.remove(key);
+                if dependents.is_empty() {
+                    self.dependents.remove(dependency);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Which clusters a template is assigned to, and by which policy.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{Dirty, World};
+use crate::{
+    api::propagation::ConflictResolution,
+    decide::{
+        copy::ObjectKey,
+        divide::{Division, divide},
+        ids::ClusterName,
+        placement::Placement,
+        policies::{PolicyKey, Propagation},
+        select::{GroupKind, Member, Pattern},
+        view::View,
+    },
+};
+
+/// The clusters that an object is assigned to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assignment {
+    /// The policy that holds for it; none if there is none, or if it is there only for others.
+    pub policy: Option<PolicyKey>,
+    /// What that policy says.
+    pub says: Option<Arc<Propagation>>,
+    /// The clusters.
+    pub targets: BTreeMap<ClusterName, Share>,
+    /// Whether copies stay where they are: there is no policy any more, or its placement cannot be met.
+    pub frozen: bool,
+    /// Nothing is written for it until what this says has come about.
+    pub waits: Option<String>,
+    /// Why it is assigned to no cluster though a policy holds for it.
+    pub unplaced: Option<String>,
+    /// Whether the choice depends on what is where already.
+    pub(super) depends_on_holders: bool,
+    /// Whether the choice waits for members whose copies are not known.
+    pub(super) undecided: bool,
+}
+
+/// What one cluster gets of an object, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    /// Its part of the replicas, where they are divided.
+    pub replicas: Option<u32>,
+    /// Whether it gets it only because another object there names it.
+    pub dependency: bool,
+    /// Whether copies stay when the template goes.
+    pub preserve: bool,
+    /// Whether copies go when the policy does.
+    pub delete_with_policy: bool,
+    /// What happens to an object of the same name that is there already.
+    pub conflict_resolution: ConflictResolution,
+}
+
+// === impl World ===
+
+impl World {
+    /// Assigns an object anew, and what its pods name.
+    pub(super) fn look_at(&mut self, view: &View, key: &ObjectKey) -> Dirty {
+        let mut dirty = self.everywhere(key);
+        self.reassign(view, key);
+        dirty.extend(self.everywhere(key));
+        let dependencies: Vec<_> =
+            self.templates.get(key).into_iter().flat_map(|template| template.dependencies.iter()).cloned().collect();
+        for dependency in &dependencies {
+            let before = self.assigned.get(dependency).cloned();
+            let mut concerned = self.everywhere(dependency);
+            self.reassign(view, dependency);
+            if before.as_ref() != self.assigned.get(dependency) {
+                concerned.extend(self.everywhere(dependency));
+                dirty.extend(concerned);
+            }
+        }
+        dirty
+    }
+
+    pub(super) fn reassign(&mut self, view: &View, key: &ObjectKey) {
+        let after = self.assign(view, key);
+        let before = self.assigned.get(key).and_then(|assignment| assignment.policy.as_ref());
+        let policy = after.as_ref().and_then(|assignment| assignment.policy.as_ref());
+        if before != policy {
+            if let Some(before) = before.cloned()
+                && let Some(keys) = self.by_policy.get_mut(&before)
+            {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_policy.remove(&before);
+                }
+            }
+            if let Some(policy) = policy {
+                self.by_policy.entry(policy.clone()).or_default().insert(key.clone());
+            }
+        }
+        match after {
+            Some(assignment) => {
+                if assignment.waits.is_some() {
+                    self.waiting.insert(key.clone());
+                } else {
+                    self.waiting.remove(key);
+                }
+                self.assigned.insert(key.clone(), assignment);
+            }
+            None => {
+                self.waiting.remove(key);
+                self.assigned.remove(key);
+            }
+        }
+    }
+
+    /// None where there is no template.
+    fn assign(&self, view: &View, key: &ObjectKey) -> Option<Assignment> {
+        let template = self.templates.get(key)?;
+        let winner = view.propagations().winner(&template.object(key)).filter(|_| template.never.is_none());
+        let mut assignment = match winner {
+            Some(winner) => self.placed(view, key, &winner.policy.key, &winner.policy.body),
+            None => Assignment { frozen: true, depends_on_holders: true, ..Assignment::default() },
+        };
+        if template.never.is_none() {
+            self.add_dependents(view, key, &mut assignment);
+        }
+        Some(assignment)
+    }
+
+    fn placed(
+        &self,
+        view: &View,
+        key: &ObjectKey,
+        policy: &PolicyKey,
+        says: &Arc<Propagation>,
+    ) -> Assignment {
+        let mut assignment = Assignment {
+            policy: Some(policy.clone()),
+            says: Some(says.clone()),
+            waits: missing_overrides(view, policy, says),
+            depends_on_holders: says.placement.depends_on_holders(view.members()),
+            ..Assignment::default()
+        };
+        let holding: BTreeSet<ClusterName> = self.holders(key).cloned().collect();
+        if says.placement.chooses() && holding.is_empty() && !self.all_known(view, &says.placement) {
+            // Whoever has it already is to be preferred; that is not known yet.
+            assignment.undecided = true;
+            assignment.frozen = true;
+            assignment.unplaced = Some("what some members hold is not known yet".to_owned());
+            return assignment;
+        }
+        let placed = says.placement.place(view.members(), &holding);
+        if placed.targets.is_empty() {
+            assignment.unplaced =
+                Some(placed.unsatisfied.clone().unwrap_or_else(|| "no cluster meets its placement".to_owned()));
+        }
+        assignment.frozen = placed.unsatisfied.is_some();
+        let replicas = self.shares(view, key, &says.placement, &placed.targets);
+        for cluster in placed.targets {
+            let share = Share {
+                replicas: replicas.get(&cluster).copied(),
+                dependency: false,
+                preserve: says.preserve_resources_on_deletion,
+                delete_with_policy: says.delete_with_policy,
+                conflict_resolution: says.conflict_resolution.clone(),
+            };
+            assignment.targets.insert(cluster, share);
+        }
+        assignment
+    }
+
+    fn shares(
+        &self,
+        view: &View,
+        key: &ObjectKey,
+        placement: &Placement,
+        targets: &BTreeSet<ClusterName>,
+    ) -> BTreeMap<ClusterName, u32> {
+        let members = targets.iter().filter_map(|cluster| view.members().get(cluster));
+        let division = placement.division(members);
+        let replicas = self.templates.get(key).and_then(|template| template.replicas);
+        match (replicas, &division) {
+            (Some(replicas), Division::Weighted(_)) => divide(replicas, targets, &division),
+            // Each has what the template says.
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Adds the clusters of those that name it, where their policies want what they name to go along.
+    fn add_dependents(&self, view: &View, key: &ObjectKey, assignment: &mut Assignment) {
+        for dependent in self.dependents.get(key).into_iter().flatten() {
+            let Some(theirs) = self.assigned.get(dependent) else { continue };
+            let Some(says) = theirs.says.as_ref().filter(|says| says.propagate_deps) else { continue };
+            for (cluster, share) in &theirs.targets {
+                assignment
+                    .targets
+                    .entry(cluster.clone())
+                    .or_insert_with(|| Share { replicas: None, dependency: true, ..share.clone() });
+            }
+            if assignment.says.is_none() {
+                // As long as the one is held back, so is the other.
+                assignment.says = Some(says.clone());
+                assignment.waits.clone_from(&theirs.waits);
+            }
+        }
+        debug_assert!(view.members().len() >= usize::from(!assignment.targets.is_empty()));
+    }
+
+    fn all_known(&self, view: &View, placement: &Placement) -> bool {
+        let could = view.members().values().filter(|member| placement.may_choose(member));
+        could.into_iter().all(|member| self.known.contains(&member.name))
+    }
+
+    /// Whether a copy that is there for others is still named by something in that cluster.
+    pub(super) fn is_named_in(&self, cluster: &ClusterName, key: &ObjectKey) -> bool {
+        self.dependents.get(key).into_iter().flatten().any(|dependent| {
+            let assigned = self.assigned.get(dependent);
+            let frozen_there = assigned.is_some_and(|assignment| assignment.frozen)
+                && self.held.get(dependent).is_some_and(|clusters| clusters.contains_key(cluster));
+            frozen_there || assigned.is_some_and(|theirs| {
+                theirs.targets.contains_key(cluster) && theirs.says.as_ref().is_some_and(|says| says.propagate_deps)
+            })
+        })
+    }
+}
+
+// === impl Assignment ===
+
+impl Assignment {
+    /// Why nothing is written to a cluster for now.
+    pub fn held_back(&self, member: &Member) -> Option<String> {
+        if let Some(waits) = &self.waits {
+            return Some(waits.clone());
+        }
+        let suspension = self.says.as_ref()?.suspension.as_ref()?;
+        if suspension.dispatching == Some(true) {
+            return Some("its policy is suspended".to_owned());
+        }
+        let names = suspension.dispatching_on_clusters.iter().flat_map(|some| &some.cluster_names);
+        let mut patterns = names.filter_map(|name| Pattern::parse(name).ok());
+        patterns
+            .any(|pattern| pattern.matches(member.name.as_str()))
+            .then(|| "its policy is suspended for this cluster".to_owned())
+    }
+}
+
+/// What a policy waits for: overrides that it names and that are not there.
+fn missing_overrides(view: &View, policy: &PolicyKey, says: &Propagation) -> Option<String> {
+    let missing: Vec<&str> = says
+        .dependent_overrides
+        .iter()
+        .filter(|name| {
+            let key = PolicyKey { namespace: policy.namespace.clone(), name: name.as_str().into() };
+            view.overrides().get(&key).is_none()
+        })
+        .map(String::as_str)
+        .collect();
+    (!missing.is_empty()).then(|| format!("it waits for the overrides that dependentOverrides names: {}", missing.join(", ")))
+}
+
+/// Whether the exchange of services writes objects of a kind, and not the propagator (DESIGN.md 4).
+pub(super) fn exchanged(kind: &GroupKind) -> bool {
+    &*kind.group == crate::api::mcs::GROUP && &*kind.kind == "ServiceImport"
+}

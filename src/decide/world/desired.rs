@@ -1,0 +1,200 @@
+//! What is to be in one cluster.
+
+use serde_json::Value;
+
+use super::{Held, Kind, Share, Template, World, assign::exchanged};
+use crate::{
+    api::propagation::ConflictResolution,
+    decide::{
+        copy::{self, ObjectKey, Origin, Rendered, Stamps},
+        ids::ClusterName,
+        overrides::overridden,
+        select::Member,
+        view::View,
+    },
+};
+
+/// What is to be in a cluster.
+#[derive(Clone, Debug)]
+pub enum Desired {
+    /// Nobody can tell yet, for this reason: what is there is left alone.
+    Unknown(&'static str),
+    /// What is there is left alone, since that was asked for.
+    HeldBack(String),
+    /// It cannot be made: what is there is left alone.
+    Faulty(String),
+    /// The object is to be there.
+    Present(Box<Wanted>),
+    /// It is not to be there.
+    Absent(Absence),
+}
+
+/// Why an object is not to be in a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// There is no template.
+    NoTemplate,
+    /// It is placed elsewhere.
+    Elsewhere,
+    /// Its policy is gone, and asked for that.
+    NoPolicy,
+    /// Nothing there names it any more.
+    NotNamed,
+    /// The cluster leaves: copies are let go.
+    Leaving,
+    /// The cluster leaves, and whoever removed it asked for its copies to be deleted.
+    LeavingBehindNothing,
+}
+
+/// An object that is to be in a cluster.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    object: Value,
+    stamps: Stamps,
+    /// The version that it is written in on the hub.
+    pub api_version: std::sync::Arc<str>,
+    /// What happens to an object of the same name that is there already.
+    pub conflict_resolution: ConflictResolution,
+    /// The replicas that it begins with are not changed afterwards.
+    retain_replicas: bool,
+}
+
+/// What is known of the copy that is there, as far as it changes what is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// It was there before us.
+    pub adopted: bool,
+    /// Somebody scales it there.
+    pub scaled: bool,
+    /// The replicas that we gave it.
+    pub replicas: Option<u32>,
+}
+
+// === impl World ===
+
+impl World {
+    /// What is to be in a cluster. `body` is the template in another version than the one that is kept, where that is needed.
+    pub fn desired(&self, view: &View, cluster: &ClusterName, key: &ObjectKey, body: Option<Value>) -> Desired {
+        if !view.is_synced() {
+            return Desired::Unknown("the hub has not read all policies yet");
+        }
+        let Some(member) = view.members().get(cluster) else {
+            return Desired::Unknown("the cluster is no member");
+        };
+        if exchanged(&key.kind) {
+            return Desired::Unknown("the exchange of services writes it");
+        }
+        if member.leaving {
+            return Desired::Absent(if member.delete_copies { Absence::LeavingBehindNothing } else { Absence::Leaving });
+        }
+        let Some(kind) = self.kinds.get(&key.kind).filter(|kind| kind.synced) else {
+            return Desired::Unknown("the hub has not read all templates of its kind yet");
+        };
+        let (Some(template), Some(assignment)) = (self.templates.get(key), self.assigned.get(key)) else {
+            return Desired::Absent(Absence::NoTemplate);
+        };
+        if let Some(why) = assignment.held_back(member) {
+            return Desired::HeldBack(why);
+        }
+        let held = self.held.get(key).and_then(|clusters| clusters.get(cluster));
+        let share = match (assignment.targets.get(cluster), held) {
+            (Some(share), _) => share.clone(),
+            (None, Some(held)) if held.dependency => {
+                if !self.is_named_in(cluster, key) {
+                    return Desired::Absent(Absence::NotNamed);
+                }
+                Share::left_by(held)
+            }
+            (None, Some(held)) if assignment.frozen => {
+                if assignment.policy.is_none() && held.delete_with_policy {
+                    return Desired::Absent(Absence::NoPolicy);
+                }
+                Share::left_by(held)
+            }
+            (None, _) => return Desired::Absent(Absence::Elsewhere),
+        };
+        let body = body.unwrap_or_else(|| template.body());
+        match self.overridden(view, member, key, template, &share, body) {
+            Ok(object) => Desired::Present(Box::new(self.wanted(key, template, kind, &share, object))),
+            Err(fault) => Desired::Faulty(fault),
+        }
+    }
+
+    fn overridden(
+        &self,
+        view: &View,
+        member: &Member,
+        key: &ObjectKey,
+        template: &Template,
+        share: &Share,
+        mut body: Value,
+    ) -> Result<Value, String> {
+        if let Some(replicas) = share.replicas {
+            copy::set_replicas(&mut body, replicas);
+        }
+        let overrides = view.overrides().matching(&template.object(key));
+        match overridden(&overrides, &body, member) {
+            Ok(object) => Ok(object.into_owned()),
+            Err(failure) => Err(format!("the override {}: {}", failure.policy, failure.fault)),
+        }
+    }
+
+    fn wanted(&self, key: &ObjectKey, template: &Template, kind: &Kind, share: &Share, object: Value) -> Wanted {
+        let origin =
+            Origin { hub: self.hub.clone(), template: template.uid.clone(), crd: kind.crd.clone(), object: key.clone() };
+        Wanted {
+            object,
+            stamps: Stamps {
+                hub: self.hub.clone(),
+                origin,
+                preserve: share.preserve,
+                delete_with_policy: share.delete_with_policy,
+                adopted: false,
+                dependency: share.dependency,
+                replicas: share.replicas,
+            },
+            api_version: kind.api_version.clone(),
+            conflict_resolution: share.conflict_resolution.clone(),
+            retain_replicas: template.retain_replicas,
+        }
+    }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// The object as it is applied in a version that the member serves, with respect to what is there.
+    pub fn render(&self, api_version: &str, found: Option<Found>) -> Rendered {
+        let mut object = self.object.clone();
+        let mut stamps = self.stamps.clone();
+        let found_there = found.unwrap_or_default();
+        stamps.adopted = found_there.adopted;
+        if found_there.scaled {
+            copy::leave_replicas(&mut object);
+            stamps.replicas = None;
+        } else if self.retain_replicas {
+            // Whoever owns a field alone and leaves it out removes it: what was given at first is given again.
+            let replicas = found_there.replicas.or_else(|| copy::replicas(&object));
+            if let Some(replicas) = replicas {
+                copy::set_replicas(&mut object, replicas);
+            }
+            stamps.replicas = replicas;
+        }
+        copy::render(object, api_version, &stamps)
+    }
+}
+
+// === impl Share ===
+
+impl Share {
+    /// What is left of a policy on a copy.
+    fn left_by(held: &Held) -> Self {
+        Self {
+            replicas: held.replicas,
+            dependency: held.dependency,
+            preserve: held.preserve,
+            delete_with_policy: held.delete_with_policy,
+            conflict_resolution: ConflictResolution::Abort,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What is kept of a template.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::Value;
+
+use crate::{
+    api::names::karmada,
+    decide::{
+        copy::{self, ObjectKey},
+        select::Object,
+    },
+};
+
+/// A template: what policies select it by, and its body as text, a tenth of what it takes as a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The objects that its pods name.
+    pub dependencies: Box<[ObjectKey]>,
+    /// The replicas that may be divided.
+    pub replicas: Option<u32>,
+    /// Whether members keep the replicas that they have.
+    pub retain_replicas: bool,
+    /// Why it is none, though policies may speak of it (DESIGN.md 7.6).
+    pub never: Option<&'static str>,
+    body: Box<str>,
+}
+
+// === impl Template ===
+
+impl Template {
+    /// What is kept of an object.
+    pub fn of(key: &ObjectKey, object: &Value) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let annotations = object.pointer("/metadata/annotations");
+        let retain = annotations.and_then(|all| all.get(karmada::RETAIN_REPLICAS));
+        let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
+        let dependencies = copy::dependencies(object).into_iter();
+        Self {
+            uid: text("/metadata/uid").into(),
+            labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
+            dependencies: dependencies.filter(|dependency| dependency != key).collect(),
+            replicas: copy::replicas(object),
+            retain_replicas: retain.is_some_and(|retain| retain == "true"),
+            never: copy::never(object),
+            body: copy::strip(object).to_string().into(),
+        }
+    }
+
+    /// The object as it goes to members, before overrides.
+    pub fn body(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+
+    /// What selectors see of it.
+    pub fn object<'a>(&'a self, key: &'a ObjectKey) -> Object<'a> {
+        Object { kind: &key.kind, namespace: &key.namespace, name: &key.name, labels: &self.labels }
+    }
+}
