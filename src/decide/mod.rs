@@ -10,6 +10,7 @@ pub mod admit;
 pub mod divide;
 pub mod fault;
 pub mod ids;
+pub mod lease;
 pub mod merge;
 pub mod overrides;
 pub mod placement;
