@@ -25,7 +25,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs the control plane, beside the API server that holds templates and policies.
-    Hub(hub::Args),
+    Hub(Box<hub::Args>),
     /// Runs the member-side controller, in each member cluster.
     Agent(agent::Args),
     /// Prints the CustomResourceDefinitions that a cluster needs, for `kubectl apply`.
@@ -46,7 +46,7 @@ impl Cli {
             .map_err(|_| anyhow!("failed to set up TLS: another provider is installed already"))?;
         let stop = shutdown::on_signal()?;
         match self.command {
-            Command::Hub(args) => hub::run(args, stop).await,
+            Command::Hub(args) => hub::run(*args, stop).await,
             Command::Agent(args) => agent::run(args, stop).await,
             Command::Crds(args) => crds::run(&args),
             Command::Certs(args) => args.run(),

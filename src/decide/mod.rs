@@ -12,6 +12,7 @@ pub mod copy;
 pub mod divide;
 pub mod fault;
 pub mod ids;
+pub mod lease;
 pub mod merge;
 pub mod overrides;
 pub mod placement;

@@ -1,9 +1,27 @@
 //! The time, asked in one place: what decides gets it as a value.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Seconds since 1970.
 pub fn seconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Microseconds since 1970.
+pub fn microseconds() -> i64 {
+    i64::try_from(since_1970().as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Time that never steps back, counted from the first time that somebody asked.
+pub fn monotonic() -> Duration {
+    START.elapsed()
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use kube::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::health::Part;
+use super::{client, health::Part};
 
 /// Between two looks at the API server.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -59,25 +59,25 @@ pub async fn keep(role: &str, client: &Client, part: &Part, stop: &CancellationT
 
 /// A client of the cluster that the flags name. It never retries by itself: whoever calls decides that.
 pub async fn connect(args: &Args) -> Result<Client> {
+    client::client(&config(args).await?, None).context("failed to set up the client")
+}
+
+/// How to reach the cluster that the flags name.
+pub async fn config(args: &Args) -> Result<Config> {
     let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    let mut config = match &args.kubeconfig {
+    match &args.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
                 .with_context(|| format!("--kubeconfig: failed to read {}", path.display()))?;
             Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
-                .with_context(|| format!("--kubeconfig: {} does not lead to a cluster", path.display()))?
+                .with_context(|| format!("--kubeconfig: {} does not lead to a cluster", path.display()))
         }
         None if args.context.is_some() => {
-            Config::from_kubeconfig(&options).await.context("--context: failed to use it")?
+            Config::from_kubeconfig(&options).await.context("--context: failed to use it")
         }
-        None => {
-            Config::infer().await.context("failed to find a cluster: give --kubeconfig, or run in a pod")?
-        }
-    };
-    config.default_retry = false;
-    config.connect_timeout = Some(TIMEOUT);
-    Client::try_from(config).context("failed to set up the client")
+        None => Config::infer().await.context("failed to find a cluster: give --kubeconfig, or run in a pod"),
+    }
 }
 
 /// One look: the version of an API server that answers and is new enough.

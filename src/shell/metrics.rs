@@ -1,6 +1,9 @@
 //! What Prometheus reads at `/metrics`, beside health. Labels are few and bounded: no object's name is ever one.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use prometheus_client::{
@@ -14,6 +17,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::lease::Claim;
+
 /// Labels with fixed names and few values.
 type Labels = Vec<(&'static str, &'static str)>;
 
@@ -23,6 +28,15 @@ pub struct Metrics {
     registry: Arc<Registry>,
     /// What the webhook counts.
     pub webhook: Webhook,
+    /// Whether this replica leads.
+    pub leader: Leader,
+}
+
+/// Whether this replica leads, asked when somebody reads: it is never out of date.
+#[derive(Debug, Clone, Default)]
+pub struct Leader {
+    gauge: Gauge,
+    claim: Arc<OnceLock<Claim>>,
 }
 
 /// What the webhook counts.
@@ -40,16 +54,37 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("tombolo");
         let webhook = Webhook::new(registry.sub_registry_with_prefix("webhook"));
-        Self { registry: Arc::new(registry), webhook }
+        let leader = Leader::default();
+        registry.register(
+            "leader",
+            "Whether this replica leads and so may write: 1 or 0",
+            leader.gauge.clone(),
+        );
+        Self { registry: Arc::new(registry), webhook, leader }
     }
 }
 
 impl Metrics {
     /// All metrics in the form that Prometheus reads.
     pub fn text(&self) -> Result<String> {
+        self.leader.look();
         let mut text = String::new();
         encode(&mut text, &self.registry).context("failed to write the metrics")?;
         Ok(text)
+    }
+}
+
+// === impl Leader ===
+
+impl Leader {
+    /// Shows this claim from now on; a process has one.
+    pub fn follow(&self, claim: &Claim) {
+        // A second one would be of another election, which has no place here.
+        let _ = self.claim.set(claim.clone());
+    }
+
+    fn look(&self) {
+        self.gauge.set(self.claim.get().is_some_and(Claim::holds).into());
     }
 }
 
@@ -112,8 +147,11 @@ mod tests {
         metrics.webhook.certificate(1_800_000_000);
         metrics.webhook.certificate_failed();
         metrics.webhook.answered("validate", false, Duration::from_micros(70));
+        assert!(metrics.text().unwrap().contains("tombolo_leader 0"));
+        metrics.leader.follow(&Claim::always());
         let text = metrics.text().unwrap();
         for line in [
+            "tombolo_leader 1",
             "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
             "tombolo_webhook_certificate_failures_total 1",
             "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",

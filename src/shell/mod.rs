@@ -2,10 +2,13 @@
 //!
 //! Nothing here decides anything about services or policies. [`connection`] is where to start reading.
 
+pub mod client;
 pub mod clock;
 pub mod connection;
 pub mod health;
+pub mod lease;
 pub mod log;
 pub mod metrics;
 pub mod queue;
 pub mod shutdown;
+pub mod trouble;
