@@ -81,14 +81,20 @@ pub mod annotation {
     pub const DELETE_COPIES: &str = "tombolo.dev/delete-copies";
     /// On a Cluster that is to go: `"true"` does not wait for a member that does not answer.
     pub const FORCE_UNJOIN: &str = "tombolo.dev/force-unjoin";
-    /// On the hub's ClusterRole in a member: which rights it was given.
+    /// On the hub's ClusterRole in a member: which rights it was given, so that joining again gives the same.
     pub const GRANT: &str = "tombolo.dev/grant";
+    /// On the hub's ClusterRole in a member: the rules that it was given besides.
+    pub const GRANT_RULES: &str = "tombolo.dev/grant-rules";
+    /// On the hub's ServiceAccount in a member: the id of the hub that it was made for.
+    pub const JOINED_BY: &str = "tombolo.dev/joined-by";
 }
 
 /// Labels, annotations and taints of Karmada that mean here what they mean there.
 pub mod karmada {
     /// Annotation on a template: `"true"` leaves `spec.replicas` to the member.
     pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
+    /// Label on a Namespace: `"true"` does not make it in members.
+    pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagation";
     /// Taint of a Cluster that says it is not ready.
     pub const TAINT_NOT_READY: &str = "cluster.karmada.io/not-ready";
     /// Taint of a Cluster that does not answer.
@@ -171,6 +177,10 @@ pub mod condition {
     pub const READY: &str = "Ready";
     /// Of a ServiceExport: the clusters do not agree on the Service.
     pub const CONFLICT: &str = "Conflict";
+    /// Of a policy: everything that it places is where it should be.
+    pub const PROPAGATED: &str = "Propagated";
+    /// Of a Cluster that is being deleted: what is still to be done in the member.
+    pub const LEAVING: &str = "Leaving";
     /// Of a Cluster: its agent's Lease is fresh.
     pub const AGENT_READY: &str = "AgentReady";
     /// Of a Cluster: the list of kinds in its status is complete.
@@ -218,6 +228,25 @@ pub mod reason {
     /// Conflict=True: address families.
     pub const IP_FAMILY_CONFLICT: &str = "IPFamilyConflict";
 
+    /// Propagated=True: everything is where it should be.
+    pub const PROPAGATED: &str = "Propagated";
+    /// Propagated=True: the policy holds for no object.
+    pub const NOTHING_SELECTED: &str = "NothingSelected";
+    /// Propagated=False: the policy has faults and takes no part.
+    pub const INVALID: &str = "Invalid";
+    /// Propagated=False: the hub does not serve a kind that the policy selects.
+    pub const KIND_NOT_SERVED: &str = "KindNotServed";
+    /// Propagated=False: suspended, or waiting for overrides.
+    pub const HELD_BACK: &str = "HeldBack";
+    /// Propagated=False: no clusters meet the placement.
+    pub const UNPLACED: &str = "Unplaced";
+
+    /// Ready=True of a Cluster.
+    pub const CLUSTER_READY: &str = "ClusterReady";
+    /// Ready=False of a Cluster: its API server says that it is not ready.
+    pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
+    /// Ready=Unknown of a Cluster: its API server does not answer.
+    pub const CLUSTER_NOT_REACHABLE: &str = "ClusterNotReachable";
     /// Ready=False of a Cluster: its token is no longer accepted.
     pub const CREDENTIALS_EXPIRED: &str = "CredentialsExpired";
 }

@@ -3,7 +3,6 @@
 //! [`action`] is the only entry. It decides from metadata alone; what needs a live look (an object that is not ours, a template
 //! that seems gone) is an action of its own, and what was seen there is judged by [`taking_over`].
 
-
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -117,7 +116,9 @@ pub fn taking_over(
     match &observed.ownership {
         Ownership::Ours(_) => return Ok(present(wanted, observed, api_version)),
         Ownership::Newer => {
-            return Err(format!("{key} is there and is marked by a newer release of Tombolo: it stays as it is"));
+            return Err(format!(
+                "{key} is there and is marked by a newer release of Tombolo: it stays as it is"
+            ));
         }
         Ownership::OtherHub(hub) => {
             return Err(format!(
@@ -127,7 +128,9 @@ pub fn taking_over(
         Ownership::None => {}
     }
     if observed.deleting {
-        return Err(format!("{key} is there, is not ours and is being deleted: it is made when that is over"));
+        return Err(format!(
+            "{key} is there, is not ours and is being deleted: it is made when that is over"
+        ));
     }
     let found = Found { adopted: true, ..observed.found() };
     let adopted = wanted.render(api_version, Some(found));
@@ -158,7 +161,11 @@ fn present(wanted: &Wanted, observed: &Observed, api_version: &str) -> Action {
     if is_older(&rendered.body, observed) {
         return Action::Leave("the cluster has a newer one: it stays as it is".to_owned());
     }
-    if observed.is(&rendered) { Action::Nothing } else { Action::Apply(rendered, observed.resource_version.clone()) }
+    if observed.is(&rendered) {
+        Action::Nothing
+    } else {
+        Action::Apply(rendered, observed.resource_version.clone())
+    }
 }
 
 fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
@@ -170,7 +177,9 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
     let certain = match why {
         Absence::NoTemplate => Certainty::NoTemplate(origin.clone()),
         Absence::NoPolicy => Certainty::NoPolicy,
-        Absence::Elsewhere | Absence::NotNamed | Absence::Leaving | Absence::LeavingBehindNothing => Certainty::Given,
+        Absence::Elsewhere | Absence::NotNamed | Absence::Leaving | Absence::LeavingBehindNothing => {
+            Certainty::Given
+        }
     };
     let stays = match why {
         Absence::Leaving => true,
@@ -183,7 +192,10 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
 
 /// Whether the deletion of such an object takes others with it (DESIGN.md 7.4).
 fn cascades(kind: &GroupKind) -> bool {
-    matches!((&*kind.group, &*kind.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
+    matches!(
+        (&*kind.group, &*kind.kind),
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    )
 }
 
 /// Whether what is wanted is older than what is there, by the marks of the Multi-Cluster Services API's CRDs.
@@ -211,7 +223,10 @@ impl Observed {
             ownership: copy::ownership(annotations, key, hub),
             held: Held {
                 preserve: says(annotation::PRESERVE_ON_DELETION, "true"),
-                delete_with_policy: says(annotation::ON_POLICY_DELETION, annotation::ON_POLICY_DELETION_DELETE),
+                delete_with_policy: says(
+                    annotation::ON_POLICY_DELETION,
+                    annotation::ON_POLICY_DELETION_DELETE,
+                ),
                 dependency: says(annotation::DEPENDENCY, "true"),
                 replicas: annotations.get(annotation::REPLICAS).and_then(|text| text.parse().ok()),
             },

@@ -11,6 +11,8 @@ pub mod admit;
 pub mod copy;
 pub mod divide;
 pub mod fault;
+pub mod fights;
+pub mod health;
 pub mod ids;
 pub mod lease;
 pub mod merge;

@@ -23,7 +23,8 @@ use super::{
 };
 use crate::api::{
     Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
-    ServiceExport, ServiceImport, names::annotation,
+    ServiceExport, ServiceImport,
+    names::{annotation, karmada},
 };
 
 /// What the members' own agents say of an exported Service.
@@ -89,6 +90,15 @@ pub struct NamespaceEntry {
     pub labels: BTreeMap<String, String>,
     /// Whether port conflicts in it are merged instead of refused.
     pub resolves: bool,
+}
+
+// === impl NamespaceEntry ===
+
+impl NamespaceEntry {
+    /// Whether it is not to be made in members, by Karmada's own label.
+    pub fn is_not_propagated(&self) -> bool {
+        self.labels.get(karmada::SKIP_AUTO_PROPAGATION).is_some_and(|value| value == "true")
+    }
 }
 
 // === impl View ===

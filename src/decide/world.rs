@@ -9,6 +9,7 @@
 
 mod assign;
 mod desired;
+mod outcome;
 mod template;
 
 use std::{
@@ -21,6 +22,7 @@ use serde_json::Value;
 pub use self::{
     assign::{Assignment, Share},
     desired::{Absence, Desired, Found, Wanted},
+    outcome::{Failures, Outcome},
     template::Template,
 };
 use super::{
@@ -123,6 +125,13 @@ impl World {
         self.held.get(key).into_iter().flat_map(BTreeMap::keys)
     }
 
+    /// The copies of a kind that a member has.
+    pub fn held_in(&self, cluster: &ClusterName, kind: &GroupKind) -> BTreeSet<ObjectKey> {
+        let held =
+            self.held.iter().filter(|(key, clusters)| key.kind == *kind && clusters.contains_key(cluster));
+        held.map(|(key, _)| key.clone()).collect()
+    }
+
     /// The kinds of which members have copies.
     pub fn held_kinds(&self) -> BTreeSet<GroupKind> {
         let mut kinds = BTreeSet::new();
@@ -151,17 +160,17 @@ impl World {
     }
 
     /// Takes note of a template.
-    pub fn apply_template(&mut self, view: &View, key: ObjectKey, object: &Value) -> Dirty {
-        let template = Template::of(&key, object);
-        if self.templates.get(&key) == Some(&template) {
+    pub fn apply_template(&mut self, view: &View, key: &ObjectKey, object: &Value) -> Dirty {
+        let template = Template::of(key, object);
+        if self.templates.get(key) == Some(&template) {
             return Dirty::new();
         }
-        self.forget(&key);
+        self.forget(key);
         for dependency in &template.dependencies {
             self.dependents.entry(dependency.clone()).or_default().insert(key.clone());
         }
         self.templates.insert(key.clone(), template);
-        self.look_at(view, &key)
+        self.look_at(view, key)
     }
 
     /// Takes note that a template is gone.
@@ -263,7 +272,8 @@ impl World {
     /// All that concerns a cluster: what it holds and what it is to hold.
     pub fn all_of(&self, cluster: &ClusterName) -> BTreeSet<ObjectKey> {
         let held = self.held.iter().filter(|(_, clusters)| clusters.contains_key(cluster));
-        let assigned = self.assigned.iter().filter(|(_, assignment)| assignment.targets.contains_key(cluster));
+        let assigned =
+            self.assigned.iter().filter(|(_, assignment)| assignment.targets.contains_key(cluster));
         held.map(|(key, _)| key).chain(assigned.map(|(key, _)| key)).cloned().collect()
     }
 
@@ -281,7 +291,8 @@ impl World {
         match &reach.kind {
             Some(kind) => match (&reach.namespace, &reach.name) {
                 (Some(namespace), Some(name)) => {
-                    let key = ObjectKey { kind: kind.clone(), namespace: namespace.clone(), name: name.clone() };
+                    let key =
+                        ObjectKey { kind: kind.clone(), namespace: namespace.clone(), name: name.clone() };
                     Box::new(self.templates.get_key_value(&key).into_iter().map(|(key, _)| key))
                 }
                 _ => Box::new(self.keys_of(kind).filter(covered)),

@@ -2,16 +2,24 @@
 //!
 //! [`run`] is the only entry; it wires everything and ends when any of it does. [`watches`] keeps the view that admission reads.
 
+mod certainty;
+pub mod engine;
 pub mod identity;
+pub mod link;
+pub mod members;
+pub mod report;
+pub mod served;
+pub mod templates;
 pub mod watches;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use parking_lot::RwLock;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use self::engine::{Engine, Parts};
 use crate::{
     decide::view::View,
     shell::{
@@ -23,6 +31,9 @@ use crate::{
     },
     webhook::{self, server::SharedView},
 };
+
+/// Between two attempts to read the hub's id.
+const WAIT: Duration = Duration::from_secs(2);
 
 /// Flags of `tombolo hub`.
 #[derive(Debug, clap::Args)]
@@ -39,6 +50,9 @@ pub struct Args {
     /// Tombolo's own namespace on the hub, where its Secrets are.
     #[arg(long, env = "POD_NAMESPACE", default_value = "tombolo-system", value_name = "NAME")]
     namespace: String,
+    /// Namespaces that a member lacks are made there when something is to go into them.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    create_namespaces: bool,
 }
 
 /// Runs the hub until it is told to stop.
@@ -51,8 +65,10 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let view: SharedView = Arc::new(RwLock::new(View::new(&args.namespace)));
     let changed = Arc::new(Notify::new());
     let mut watches = watches::start(&client, &view, &changed, &readiness);
+    let propagation =
+        Propagation { namespace: args.namespace.clone(), create_namespaces: args.create_namespaces };
     let webhook =
-        args.webhook.run(&client, &args.namespace, view, &readiness, &metrics.webhook, stop.clone());
+        args.webhook.run(&client, &args.namespace, view.clone(), &readiness, &metrics.webhook, stop.clone());
     readiness.serve(&args.health, &metrics, stop.clone()).await?;
     // Anything that ends, ends all: a hub that does half of its work would look well.
     let work = async {
@@ -61,6 +77,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
             () = connection::keep("hub", &client, &part, &stop) => Ok(()),
             ended = webhook => ended.context("the webhook ended"),
             ended = watches.join_next() => bail!("a watch ended: {ended:?}"),
+            ended = propagate(propagation, &config, view, &claim, &changed, &metrics) => ended.context("the propagator ended"),
         }
     };
     let election = async {
@@ -72,4 +89,65 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     worked.and(elected)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What the propagator is told.
+struct Propagation {
+    namespace: String,
+    create_namespaces: bool,
+}
+
+/// Brings templates to members; ends only if a part of it does.
+async fn propagate(
+    told: Propagation,
+    config: &kube::Config,
+    view: SharedView,
+    claim: &Claim,
+    changed: &Notify,
+    metrics: &Metrics,
+) -> Result<()> {
+    let hub = client(config, None)?;
+    let engine = Arc::new(Engine::new(Parts {
+        id: hub_id(&hub, &told.namespace).await,
+        hub,
+        watching: client(config, None)?,
+        writer: client(config, Some(claim.clone()))?,
+        claim: claim.clone(),
+        view,
+        metrics: metrics.propagation.clone(),
+        namespace: told.namespace,
+        create_namespaces: told.create_namespaces,
+    }));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(templates::run(engine.clone()));
+    tasks.spawn(members::run(engine.clone()));
+    tasks.spawn(report::run(engine.clone()));
+    let lead = async {
+        let mut changes = claim.changes();
+        loop {
+            if *changes.borrow_and_update() {
+                tracing::info!("leading");
+                engine.look_at_everything();
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = engine.follow(changed) => bail!("nobody follows the view"),
+        () = lead => bail!("nobody follows the election"),
+        ended = tasks.join_next() => bail!("a part ended: {ended:?}"),
+    }
+}
+
+/// The hub's id; waits for it where it cannot be read or made yet.
+async fn hub_id(client: &kube::Client, namespace: &str) -> Arc<str> {
+    loop {
+        match identity::hub_id(client, namespace).await {
+            Ok(id) => return id,
+            Err(e) => tracing::warn!("waiting for the hub's id: {e:#}"),
+        }
+        tokio::time::sleep(WAIT).await;
+    }
 }

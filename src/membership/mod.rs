@@ -3,4 +3,5 @@
 //! [`member`] makes the way into a member from its Cluster and Secret.
 //! Invariant: nothing is written before every check has passed, and doing it again changes nothing.
 
+pub mod leave;
 pub mod member;

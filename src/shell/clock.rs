@@ -25,3 +25,10 @@ pub fn monotonic() -> Duration {
 fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
+
+/// A time near another, up to a fifth shorter or longer, so that not everybody does everything at the same moment.
+pub fn jittered(time: Duration) -> Duration {
+    // The clock's last digits are random enough for that.
+    let part = f64::from(since_1970().subsec_nanos() % 1000) / 1000.0;
+    time.mul_f64(0.4f64.mul_add(part, 0.8))
+}

@@ -17,7 +17,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::lease::Claim;
+use super::{lease::Claim, trouble::Trouble};
 
 /// Labels with fixed names and few values.
 type Labels = Vec<(&'static str, &'static str)>;
@@ -30,6 +30,16 @@ pub struct Metrics {
     pub webhook: Webhook,
     /// Whether this replica leads.
     pub leader: Leader,
+    /// What the propagator counts.
+    pub propagation: Propagation,
+}
+
+/// What the propagator counts.
+#[derive(Debug, Clone)]
+pub struct Propagation {
+    writes: Family<Labels, Counter>,
+    failures: Family<Labels, Counter>,
+    fights: Counter,
 }
 
 /// Whether this replica leads, asked when somebody reads: it is never out of date.
@@ -60,7 +70,8 @@ impl Default for Metrics {
             "Whether this replica leads and so may write: 1 or 0",
             leader.gauge.clone(),
         );
-        Self { registry: Arc::new(registry), webhook, leader }
+        let propagation = Propagation::new(registry.sub_registry_with_prefix("propagation"));
+        Self { registry: Arc::new(registry), webhook, leader, propagation }
     }
 }
 
@@ -85,6 +96,43 @@ impl Leader {
 
     fn look(&self) {
         self.gauge.set(self.claim.get().is_some_and(Claim::holds).into());
+    }
+}
+
+// === impl Propagation ===
+
+impl Propagation {
+    fn new(registry: &mut Registry) -> Self {
+        let this =
+            Self { writes: Family::default(), failures: Family::default(), fights: Counter::default() };
+        registry.register("writes", "Writes to members by what they were for", this.writes.clone());
+        registry.register(
+            "failures",
+            "Requests to members that failed, by what that means",
+            this.failures.clone(),
+        );
+        registry.register("fights", "Repairs of what somebody keeps changing", this.fights.clone());
+        this
+    }
+
+    /// Notes that an object was applied, since its template changed or to put right what somebody changed.
+    pub fn applied(&self, repair: bool) {
+        self.writes.get_or_create(&vec![("for", if repair { "repair" } else { "change" })]).inc();
+    }
+
+    /// Notes that an object was deleted.
+    pub fn deleted(&self) {
+        self.writes.get_or_create(&vec![("for", "deletion")]).inc();
+    }
+
+    /// Notes that a request failed.
+    pub fn failed(&self, trouble: Trouble) {
+        self.failures.get_or_create(&vec![("trouble", trouble.name())]).inc();
+    }
+
+    /// Notes a repair of what somebody keeps changing.
+    pub fn fight(&self) {
+        self.fights.inc();
     }
 }
 

@@ -183,7 +183,7 @@ impl<K: Clone + Ord> State<K> {
             self.later.remove(&(at, key.clone()));
         }
         match (self.waiting.get(&key), urgency) {
-            (None, Urgency::Now) | (Some(Urgency::Idle), Urgency::Now) => self.now.push_back(key.clone()),
+            (None | Some(Urgency::Idle), Urgency::Now) => self.now.push_back(key.clone()),
             (None, Urgency::Idle) => self.idle.push_back(key.clone()),
             (Some(_), _) => return false,
         }

@@ -42,6 +42,23 @@ const ABOUT_ONE: &[&str] = &[
     "storage is (re)initializing",
 ];
 
+// === impl Trouble ===
+
+impl Trouble {
+    /// As it is called in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Object => "object",
+            Self::Credentials => "credentials",
+            Self::Fenced => "fenced",
+            Self::Conflict => "conflict",
+            Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
+        }
+    }
+}
+
 /// Sorts an error.
 pub fn trouble(error: &kube::Error) -> Trouble {
     match error {

@@ -120,6 +120,11 @@ impl<T> Default for Kinds<T> {
 }
 
 impl<T> Kinds<T> {
+    /// The kinds that are spoken of.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupKind> {
+        self.kinds.keys()
+    }
+
     pub(super) fn insert(&mut self, policy: &Arc<Policy<T>>) {
         if policy.selectors.is_empty() {
             self.any.insert(Entry { policy: policy.clone(), selector: None });

@@ -9,7 +9,7 @@ use std::{
 use super::{Candidate, Match, Policy, PolicyKey, Reach, Verdict, entries::Kinds, never};
 use crate::decide::{
     fault::Fault,
-    select::{Object, Resources},
+    select::{GroupKind, Object, Resources},
 };
 
 /// All policies of one spec, namespaced and cluster-wide.
@@ -73,6 +73,16 @@ impl<T> Index<T> {
     /// All policies that take part in matching, in order.
     pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy<T>>> {
         self.policies.values()
+    }
+
+    /// The kinds that policies speak of.
+    pub fn kinds(&self) -> BTreeSet<GroupKind> {
+        self.scopes.values().flat_map(Kinds::kinds).cloned().collect()
+    }
+
+    /// Whether any policy says something.
+    pub fn any(&self, says: impl Fn(&T) -> bool) -> bool {
+        self.bodies.values().flatten().any(|(body, _)| says(body))
     }
 
     /// The keys of all policies, also of those that take no part in matching.

@@ -63,8 +63,13 @@ impl World {
         let mut dirty = self.everywhere(key);
         self.reassign(view, key);
         dirty.extend(self.everywhere(key));
-        let dependencies: Vec<_> =
-            self.templates.get(key).into_iter().flat_map(|template| template.dependencies.iter()).cloned().collect();
+        let dependencies: Vec<_> = self
+            .templates
+            .get(key)
+            .into_iter()
+            .flat_map(|template| template.dependencies.iter())
+            .cloned()
+            .collect();
         for dependency in &dependencies {
             let before = self.assigned.get(dependency).cloned();
             let mut concerned = self.everywhere(dependency);
@@ -148,8 +153,9 @@ impl World {
         }
         let placed = says.placement.place(view.members(), &holding);
         if placed.targets.is_empty() {
-            assignment.unplaced =
-                Some(placed.unsatisfied.clone().unwrap_or_else(|| "no cluster meets its placement".to_owned()));
+            assignment.unplaced = Some(
+                placed.unsatisfied.clone().unwrap_or_else(|| "no cluster meets its placement".to_owned()),
+            );
         }
         assignment.frozen = placed.unsatisfied.is_some();
         let replicas = self.shares(view, key, &says.placement, &placed.targets);
@@ -189,10 +195,11 @@ impl World {
             let Some(theirs) = self.assigned.get(dependent) else { continue };
             let Some(says) = theirs.says.as_ref().filter(|says| says.propagate_deps) else { continue };
             for (cluster, share) in &theirs.targets {
-                assignment
-                    .targets
-                    .entry(cluster.clone())
-                    .or_insert_with(|| Share { replicas: None, dependency: true, ..share.clone() });
+                assignment.targets.entry(cluster.clone()).or_insert_with(|| Share {
+                    replicas: None,
+                    dependency: true,
+                    ..share.clone()
+                });
             }
             if assignment.says.is_none() {
                 // As long as the one is held back, so is the other.
@@ -214,9 +221,11 @@ impl World {
             let assigned = self.assigned.get(dependent);
             let frozen_there = assigned.is_some_and(|assignment| assignment.frozen)
                 && self.held.get(dependent).is_some_and(|clusters| clusters.contains_key(cluster));
-            frozen_there || assigned.is_some_and(|theirs| {
-                theirs.targets.contains_key(cluster) && theirs.says.as_ref().is_some_and(|says| says.propagate_deps)
-            })
+            frozen_there
+                || assigned.is_some_and(|theirs| {
+                    theirs.targets.contains_key(cluster)
+                        && theirs.says.as_ref().is_some_and(|says| says.propagate_deps)
+                })
         })
     }
 }
@@ -252,7 +261,8 @@ fn missing_overrides(view: &View, policy: &PolicyKey, says: &Propagation) -> Opt
         })
         .map(String::as_str)
         .collect();
-    (!missing.is_empty()).then(|| format!("it waits for the overrides that dependentOverrides names: {}", missing.join(", ")))
+    (!missing.is_empty())
+        .then(|| format!("it waits for the overrides that dependentOverrides names: {}", missing.join(", ")))
 }
 
 /// Whether the exchange of services writes objects of a kind, and not the propagator (DESIGN.md 4).

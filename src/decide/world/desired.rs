@@ -74,7 +74,13 @@ pub struct Found {
 
 impl World {
     /// What is to be in a cluster. `body` is the template in another version than the one that is kept, where that is needed.
-    pub fn desired(&self, view: &View, cluster: &ClusterName, key: &ObjectKey, body: Option<Value>) -> Desired {
+    pub fn desired(
+        &self,
+        view: &View,
+        cluster: &ClusterName,
+        key: &ObjectKey,
+        body: Option<Value>,
+    ) -> Desired {
         if !view.is_synced() {
             return Desired::Unknown("the hub has not read all policies yet");
         }
@@ -85,7 +91,11 @@ impl World {
             return Desired::Unknown("the exchange of services writes it");
         }
         if member.leaving {
-            return Desired::Absent(if member.delete_copies { Absence::LeavingBehindNothing } else { Absence::Leaving });
+            return Desired::Absent(if member.delete_copies {
+                Absence::LeavingBehindNothing
+            } else {
+                Absence::Leaving
+            });
         }
         let Some(kind) = self.kinds.get(&key.kind).filter(|kind| kind.synced) else {
             return Desired::Unknown("the hub has not read all templates of its kind yet");
@@ -114,34 +124,26 @@ impl World {
             (None, _) => return Desired::Absent(Absence::Elsewhere),
         };
         let body = body.unwrap_or_else(|| template.body());
-        match self.overridden(view, member, key, template, &share, body) {
+        match changed(view, member, key, template, &share, body) {
             Ok(object) => Desired::Present(Box::new(self.wanted(key, template, kind, &share, object))),
             Err(fault) => Desired::Faulty(fault),
         }
     }
 
-    fn overridden(
+    fn wanted(
         &self,
-        view: &View,
-        member: &Member,
         key: &ObjectKey,
         template: &Template,
+        kind: &Kind,
         share: &Share,
-        mut body: Value,
-    ) -> Result<Value, String> {
-        if let Some(replicas) = share.replicas {
-            copy::set_replicas(&mut body, replicas);
-        }
-        let overrides = view.overrides().matching(&template.object(key));
-        match overridden(&overrides, &body, member) {
-            Ok(object) => Ok(object.into_owned()),
-            Err(failure) => Err(format!("the override {}: {}", failure.policy, failure.fault)),
-        }
-    }
-
-    fn wanted(&self, key: &ObjectKey, template: &Template, kind: &Kind, share: &Share, object: Value) -> Wanted {
-        let origin =
-            Origin { hub: self.hub.clone(), template: template.uid.clone(), crd: kind.crd.clone(), object: key.clone() };
+        object: Value,
+    ) -> Wanted {
+        let origin = Origin {
+            hub: self.hub.clone(),
+            template: template.uid.clone(),
+            crd: kind.crd.clone(),
+            object: key.clone(),
+        };
         Wanted {
             object,
             stamps: Stamps {
@@ -157,6 +159,25 @@ impl World {
             conflict_resolution: share.conflict_resolution.clone(),
             retain_replicas: template.retain_replicas,
         }
+    }
+}
+
+/// The template with its share of the replicas and all that overrides change for a cluster.
+fn changed(
+    view: &View,
+    member: &Member,
+    key: &ObjectKey,
+    template: &Template,
+    share: &Share,
+    mut body: Value,
+) -> Result<Value, String> {
+    if let Some(replicas) = share.replicas {
+        copy::set_replicas(&mut body, replicas);
+    }
+    let overrides = view.overrides().matching(&template.object(key));
+    match overridden(&overrides, &body, member) {
+        Ok(object) => Ok(object.into_owned()),
+        Err(failure) => Err(format!("the override {}: {}", failure.policy, failure.fault)),
     }
 }
 

@@ -1,0 +1,102 @@
+//! What became of a policy, for its status.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::World;
+use crate::{
+    api::{names::reason, propagation::ClusterOutcome},
+    decide::{copy::ObjectKey, ids::ClusterName, policies::PolicyKey, select::GroupKind, view::View},
+};
+
+/// What could not be written, by cluster and object, in the cluster's own words.
+pub type Failures = BTreeMap<ClusterName, BTreeMap<ObjectKey, String>>;
+
+/// What became of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How many objects it holds for.
+    pub matched: i32,
+    /// What each cluster made of it.
+    pub clusters: Vec<ClusterOutcome>,
+    /// Whether everything is where it should be.
+    pub propagated: bool,
+    /// Why, in one word.
+    pub reason: &'static str,
+    /// Why, in words.
+    pub message: String,
+}
+
+// === impl World ===
+
+impl World {
+    /// What became of a policy.
+    pub fn outcome(
+        &self,
+        view: &View,
+        policy: &PolicyKey,
+        failures: &Failures,
+        missing: &BTreeSet<GroupKind>,
+    ) -> Outcome {
+        let keys: Vec<&ObjectKey> = self.held_by(policy).collect();
+        let matched = i32::try_from(keys.len()).unwrap_or(i32::MAX);
+        let mut clusters: BTreeMap<&ClusterName, ClusterOutcome> = BTreeMap::new();
+        let (mut wanted, mut waits, mut unplaced) = (0, None, None);
+        for key in keys {
+            let Some(assignment) = self.assigned.get(key) else { continue };
+            let why = |why: &Option<String>| why.as_ref().map(|why| format!("{key}: {why}"));
+            unplaced = unplaced.or_else(|| why(&assignment.unplaced));
+            waits = waits.or_else(|| why(&assignment.waits));
+            for cluster in assignment.targets.keys() {
+                wanted += 1;
+                let outcome = clusters.entry(cluster).or_insert_with(|| ClusterOutcome {
+                    name: cluster.to_string(),
+                    ..ClusterOutcome::default()
+                });
+                let held_back = view.members().get(cluster).and_then(|member| assignment.held_back(member));
+                waits = waits.or_else(|| why(&held_back));
+                if let Some(failure) = failures.get(cluster).and_then(|failures| failures.get(key)) {
+                    outcome.failed += 1;
+                    outcome.message.get_or_insert_with(|| shortened(format!("{key}: {failure}")));
+                } else if self.held.get(key).is_some_and(|held| held.contains_key(cluster)) {
+                    outcome.applied += 1;
+                }
+            }
+        }
+        let (applied, failed) =
+            clusters.values().fold((0, 0), |(a, f), outcome| (a + outcome.applied, f + outcome.failed));
+        let faults = view.propagations().faults(policy);
+        let absent = view.propagations().get(policy).and_then(|policy| {
+            policy.selectors.iter().map(|selector| &selector.kind).find(|kind| missing.contains(kind))
+        });
+        let (propagated, reason, message) = if let Some(fault) = faults.first() {
+            (false, reason::INVALID, format!("it takes no part: {fault}"))
+        } else if failed > 0 {
+            (false, reason::FAILED, format!("{failed} of {wanted} could not be written"))
+        } else if let Some(kind) = absent {
+            (false, reason::KIND_NOT_SERVED, format!("the hub does not serve the kind {kind}"))
+        } else if let Some(why) = waits {
+            (false, reason::HELD_BACK, why)
+        } else if let Some(why) = unplaced {
+            (false, reason::UNPLACED, why)
+        } else if applied < wanted {
+            (false, reason::PENDING, format!("{applied} of {wanted} are where they should be"))
+        } else if matched == 0 {
+            (true, reason::NOTHING_SELECTED, "it holds for no object yet".to_owned())
+        } else {
+            (true, reason::PROPAGATED, format!("all {wanted} are where they should be"))
+        };
+        Outcome {
+            matched,
+            clusters: clusters.into_values().collect(),
+            propagated,
+            reason,
+            message: shortened(message),
+        }
+    }
+}
+
+/// A message of a length that a condition may have.
+fn shortened(text: String) -> String {
+    const MOST: usize = 1000;
+    if text.chars().count() <= MOST { text } else { text.chars().take(MOST).chain(['…']).collect() }
+}

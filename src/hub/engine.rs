@@ -1,0 +1,242 @@
+//! What all parts of the propagator share: what is to be where, the links to the members, and who reports.
+//!
+//! Watches feed the world through [`Engine::change`]; what that makes dirty goes to the links' queues. No lock is held across an
+//! await, and the view's is always taken before the world's.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use kube::Client;
+use parking_lot::RwLock;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::{link::Link, report::Report, served::Served};
+use crate::{
+    decide::{
+        action::{Certainty, Observed},
+        copy::ObjectKey,
+        ids::ClusterName,
+        select::GroupKind,
+        view::View,
+        world::{Desired, Dirty, World},
+    },
+    shell::{lease::Claim, metrics, queue::Urgency},
+    webhook::server::SharedView,
+};
+
+/// What all parts of the propagator share.
+pub struct Engine {
+    /// Reads on the hub.
+    pub hub: Client,
+    /// Watches on the hub.
+    pub watching: Client,
+    /// Writes on the hub, while this replica leads.
+    pub writer: Client,
+    /// Whether this replica leads.
+    pub claim: Claim,
+    /// Policies, Clusters and Namespaces.
+    pub view: SharedView,
+    /// What members have, and what becomes of it, for those who ask.
+    pub report: Report,
+    /// What is counted.
+    pub metrics: metrics::Propagation,
+    /// Tombolo's own namespace on the hub.
+    pub namespace: String,
+    /// Whether Namespaces that a member lacks are made there.
+    pub create_namespaces: bool,
+    /// Told when other kinds may have to be watched.
+    pub kinds_changed: Notify,
+    /// Told when members may have come, gone or changed.
+    pub members_changed: Notify,
+    /// What the hub serves.
+    served: RwLock<Arc<Served>>,
+    world: RwLock<World>,
+    links: RwLock<BTreeMap<ClusterName, Arc<Link>>>,
+}
+
+/// What an engine is made of.
+#[expect(missing_debug_implementations, reason = "clients have none")]
+pub struct Parts {
+    /// Reads on the hub.
+    pub hub: Client,
+    /// Watches on the hub.
+    pub watching: Client,
+    /// Writes on the hub, while this replica leads.
+    pub writer: Client,
+    /// Whether this replica leads.
+    pub claim: Claim,
+    /// Policies, Clusters and Namespaces.
+    pub view: SharedView,
+    /// What is counted.
+    pub metrics: metrics::Propagation,
+    /// Tombolo's own namespace on the hub.
+    pub namespace: String,
+    /// Whether Namespaces that a member lacks are made there.
+    pub create_namespaces: bool,
+    /// The hub's id.
+    pub id: Arc<str>,
+}
+
+// === impl Engine ===
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("links", &self.links.read().keys()).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { hub, watching, writer, claim, view, metrics, namespace, create_namespaces, id } = parts;
+        Self {
+            hub,
+            watching,
+            writer,
+            claim,
+            view,
+            report: Report::default(),
+            metrics,
+            namespace,
+            create_namespaces,
+            kinds_changed: Notify::new(),
+            members_changed: Notify::new(),
+            served: RwLock::default(),
+            world: RwLock::new(World::new(id)),
+            links: RwLock::default(),
+        }
+    }
+
+    /// Changes the world, and sees to it that what this concerns is looked at.
+    pub fn change(&self, change: impl FnOnce(&mut World, &View) -> Dirty) {
+        let dirty = {
+            let view = self.view.read();
+            let mut world = self.world.write();
+            let dirty = change(&mut world, &view);
+            let policies = dirty.iter().filter_map(|(_, key)| world.assignment(key)?.policy.clone());
+            self.report.touch(policies);
+            dirty
+        };
+        let links = self.links.read();
+        for (cluster, key) in dirty {
+            if let Some(link) = links.get(&cluster) {
+                link.add(key, Urgency::Now);
+            }
+        }
+    }
+
+    /// Looks at the world.
+    pub fn look<T>(&self, look: impl FnOnce(&World, &View) -> T) -> T {
+        let view = self.view.read();
+        look(&self.world.read(), &view)
+    }
+
+    /// What is to be in a cluster.
+    pub fn desired(&self, cluster: &ClusterName, key: &ObjectKey, body: Option<Value>) -> Desired {
+        self.look(|world, view| world.desired(view, cluster, key, body))
+    }
+
+    /// The hub's id.
+    pub fn id(&self) -> Arc<str> {
+        self.world.read().hub().clone()
+    }
+
+    /// Follows the view: what changed there may place objects elsewhere.
+    pub async fn follow(&self, changed: &Notify) {
+        loop {
+            changed.notified().await;
+            let changes = self.view.write().take_changes();
+            let policies = !changes.reach.is_empty() || changes.overrides;
+            let members = !changes.members.is_empty();
+            if policies || members || changes.synced {
+                self.change(|world, view| world.reconsider(view, &changes));
+            }
+            if policies || changes.synced {
+                self.kinds_changed.notify_one();
+                self.report.touch_all();
+            }
+            // Annotations and Secrets of a Cluster matter too, so every change is looked at.
+            self.members_changed.notify_one();
+        }
+    }
+
+    /// What the hub serves.
+    pub fn served(&self) -> Arc<Served> {
+        self.served.read().clone()
+    }
+
+    /// Takes note of what the hub serves.
+    pub fn set_served(&self, served: Served) {
+        *self.served.write() = Arc::new(served);
+    }
+
+    /// The links to the members.
+    pub fn links(&self) -> BTreeMap<ClusterName, Arc<Link>> {
+        self.links.read().clone()
+    }
+
+    /// Adds a link to a member.
+    pub fn add_link(&self, link: Arc<Link>) {
+        self.links.write().insert(link.name.clone(), link);
+    }
+
+    /// Takes a link away, of a member that is gone.
+    pub fn remove_link(&self, name: &ClusterName) {
+        self.links.write().remove(name);
+        self.change(|world, view| world.forget_member(view, name));
+        self.report.forget(name);
+    }
+
+    /// Looks at everything again, in every member: we lead now.
+    pub fn look_at_everything(&self) {
+        for link in self.links().values() {
+            link.look_at_everything();
+        }
+        self.report.touch_all();
+        self.members_changed.notify_one();
+    }
+
+    /// The kinds that have to be watched on the hub.
+    pub fn wanted_kinds(&self) -> BTreeSet<GroupKind> {
+        self.look(|world, view| {
+            let mut kinds = view.propagations().kinds();
+            if view.propagations().any(|says| says.propagate_deps) {
+                kinds.extend(
+                    ["ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"]
+                        .map(|kind| GroupKind { group: "".into(), kind: kind.into() }),
+                );
+            }
+            kinds.extend(world.held_kinds());
+            kinds
+        })
+    }
+
+    /// Makes certain, by a live look at the hub, that an object is to be removed from a member (DESIGN.md 9.1).
+    pub async fn is_certain(
+        &self,
+        certainty: &Certainty,
+        key: &ObjectKey,
+        copy: &kube::core::ObjectMeta,
+    ) -> kube::Result<bool> {
+        match certainty {
+            Certainty::Given => Ok(true),
+            Certainty::NoTemplate(origin) => super::certainty::template_is_gone(self, key, origin).await,
+            Certainty::NoPolicy => super::certainty::policies_are_whole(self, copy).await,
+        }
+    }
+
+    /// Takes note of a copy in a member.
+    pub fn hold(&self, cluster: &ClusterName, key: &ObjectKey, observed: Option<&Observed>) {
+        let held = observed.filter(|observed| observed.is_ours()).map(|observed| observed.held.clone());
+        let new_kind = held.is_some() && self.look(|world, _| world.kind(&key.kind).is_none());
+        self.change(|world, view| world.hold(view, cluster, key, held));
+        if new_kind {
+            // What nobody selects any more still follows its template.
+            self.kinds_changed.notify_one();
+        }
+    }
+}

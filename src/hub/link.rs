@@ -1,0 +1,210 @@
+//! The link to one member: a connection that is kept, a queue of what has to be looked at there, and workers of its own, so that no
+//! member waits for another (DESIGN.md 9.4).
+//!
+//! A [`Link`] lives as long as its Cluster; [`session::Session`] as long as one connection. When the Cluster's Secret changes, the
+//! member comes back after a fault, or was restored from a backup, a new session begins and reads everything anew.
+
+mod health;
+mod kinds;
+mod reconcile;
+mod removal;
+mod session;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, ResourceExt, core::PartialObjectMeta};
+use kube_runtime::{WatchStreamExt, watcher};
+use parking_lot::RwLock;
+use tokio_util::sync::CancellationToken;
+
+pub use self::health::{Health, Reachability};
+use self::session::Session;
+use super::engine::Engine;
+use crate::{
+    api::{Cluster, cluster::ClusterSpec},
+    decide::{copy::ObjectKey, ids::ClusterName},
+    membership::member,
+    shell::queue::Urgency,
+};
+
+/// Between two attempts to make a connection.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The link to one member.
+pub struct Link {
+    /// The member.
+    pub name: ClusterName,
+    engine: Arc<Engine>,
+    /// What is known of the member's health.
+    pub health: Health,
+    session: RwLock<Option<Arc<Session>>>,
+    stop: CancellationToken,
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// The link is to end.
+    Stopped,
+    /// A new session is to begin.
+    Renew(&'static str),
+}
+
+/// What of a Cluster leads into the member.
+fn way(spec: &ClusterSpec) -> impl PartialEq + use<> {
+    (
+        spec.api_endpoint.clone(),
+        spec.secret_ref.clone(),
+        spec.insecure_skip_tls_verification,
+        spec.proxy_url.clone(),
+        spec.proxy_header.clone(),
+    )
+}
+
+// === impl Link ===
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("name", &self.name).field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// Starts a link.
+    pub fn start(engine: Arc<Engine>, name: ClusterName) -> Arc<Self> {
+        let link = Arc::new(Self {
+            health: Health::new(),
+            session: RwLock::new(None),
+            stop: CancellationToken::new(),
+            name,
+            engine,
+        });
+        tokio::spawn(link.clone().run());
+        link
+    }
+
+    /// Ends the link.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Begins a new session, since the way into the member may have changed.
+    pub fn renew(&self) {
+        if let Some(session) = &*self.session.read() {
+            session.renew.notify_one();
+        }
+    }
+
+    /// Has an object looked at.
+    pub fn add(&self, key: ObjectKey, urgency: Urgency) {
+        // Without a session nothing is lost: the next one begins with everything.
+        if let Some(session) = &*self.session.read() {
+            session.queue.add(key, urgency);
+        }
+    }
+
+    /// Has everything looked at.
+    pub fn look_at_everything(&self) {
+        if let Some(session) = self.session.read().clone() {
+            session.kinds.read_record();
+            session.look_at_everything();
+        }
+    }
+
+    /// Whether nothing of ours is left in the member, nor on its way there.
+    pub fn is_clear(&self) -> bool {
+        self.session.read().as_ref().is_some_and(|session| session.is_clear())
+    }
+
+    /// A client of the member that writes, if there is a session.
+    pub fn writer(&self) -> Option<kube::Client> {
+        self.session.read().as_ref().map(|session| session.writer.clone())
+    }
+
+    async fn run(self: Arc<Self>) {
+        loop {
+            let ended = tokio::select! {
+                () = self.stop.cancelled() => Ended::Stopped,
+                ended = self.connect_and_serve() => ended,
+            };
+            *self.session.write() = None;
+            match ended {
+                Ended::Stopped => return,
+                Ended::Renew(why) => tracing::info!(member = %self.name, "a new session begins: {why}"),
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        }
+    }
+
+    async fn connect_and_serve(self: &Arc<Self>) -> Ended {
+        let clusters: Api<Cluster> = Api::all(self.engine.hub.clone());
+        let cluster = match clusters.get_opt(self.name.as_str()).await {
+            Ok(Some(cluster)) => cluster,
+            Ok(None) => return Ended::Renew("the Cluster is not there"),
+            Err(e) => {
+                tracing::warn!(member = %self.name, "failed to read the Cluster, trying again: {e}");
+                return Ended::Renew("its Cluster could not be read");
+            }
+        };
+        let config = match member::config(&self.engine.hub, &cluster).await {
+            Ok(config) => config,
+            Err(e) => {
+                self.health.unusable(&self.engine, &self.name, "ClusterConfigInvalid", &format!("{e}"));
+                return Ended::Renew("there is no way into it");
+            }
+        };
+        let session = match Session::new(self.engine.clone(), self.name.clone(), &config, &cluster) {
+            Ok(session) => Arc::new(session),
+            Err(e) => {
+                self.health.unusable(&self.engine, &self.name, "ClusterConfigInvalid", &format!("{e:#}"));
+                return Ended::Renew("there is no way into it");
+            }
+        };
+        *self.session.write() = Some(session.clone());
+        tokio::select! {
+            ended = session.serve(&self.health) => ended,
+            () = self.way_changed(&cluster) => Ended::Renew("its Cluster or its Secret changed"),
+        }
+    }
+
+    /// Waits until the way into the member is another: its Cluster says so, or the Secret that it names was written.
+    async fn way_changed(&self, cluster: &Cluster) {
+        let way = way(&cluster.spec);
+        let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let clusters: Api<Cluster> = Api::all(self.engine.watching.clone());
+        let cluster_changed = async {
+            let events =
+                watcher::watcher(clusters, named(self.name.as_str())).default_backoff().applied_objects();
+            pin_mut!(events);
+            while let Some(event) = events.next().await {
+                if event.is_ok_and(|now| self::way(&now.spec) != way) {
+                    return;
+                }
+            }
+        };
+        let Some(reference) = &cluster.spec.secret_ref else { return cluster_changed.await };
+        let secrets: Api<PartialObjectMeta<Secret>> =
+            Api::namespaced(self.engine.watching.clone(), &reference.namespace);
+        let secret_changed = async {
+            let events =
+                watcher::watcher(secrets, named(&reference.name)).default_backoff().touched_objects();
+            pin_mut!(events);
+            let mut first = None;
+            while let Some(event) = events.next().await {
+                let Ok(now) = event else { continue };
+                if first.get_or_insert(now.resource_version()) != &now.resource_version() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = cluster_changed => {}
+            () = secret_changed => {}
+        }
+    }
+}

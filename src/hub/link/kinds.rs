@@ -1,0 +1,364 @@
+//! The kinds of which a member has copies, or is to have: each is recorded on the Cluster before the first copy is made, so that
+//! nothing is ever left behind by a kind that nobody selects any more (DESIGN.md 7.9), and watched.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+    core::PartialObjectMeta,
+};
+use kube_runtime::{
+    WatchStreamExt,
+    watcher::{self, Event},
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::{
+    sync::Notify,
+    task::{AbortHandle, JoinSet},
+};
+
+use super::session::Session;
+use crate::{
+    api::{
+        Cluster,
+        names::{annotation, label},
+    },
+    decide::{copy::ObjectKey, select::GroupKind},
+    hub::served::{Served, Version, discover},
+    shell::queue::Urgency,
+};
+
+/// Between two looks at what a member serves while something is missing.
+const SOON: Duration = Duration::from_secs(2);
+/// Between two looks otherwise; what changes is told.
+const SELDOM: Duration = Duration::from_secs(300);
+/// What asking a member for its kinds may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The kinds of a member.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    state: Mutex<State>,
+    /// Told when kinds are to be opened, or when what the member serves may have changed.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    served: Arc<Served>,
+    /// Whether the member was ever asked.
+    asked: bool,
+    /// What has to be watched.
+    wanted: BTreeSet<GroupKind>,
+    /// What the Cluster has on record.
+    recorded: BTreeSet<GroupKind>,
+    /// Whether another replica may have written to the record since.
+    outdated: bool,
+    open: BTreeMap<GroupKind, Open>,
+    /// What waits for its kind.
+    parked: BTreeMap<GroupKind, BTreeSet<ObjectKey>>,
+    /// Whether the world was told that everything is known.
+    told: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    synced: bool,
+    task: AbortHandle,
+}
+
+/// How a kind stands in a member.
+#[derive(Debug, Clone)]
+pub(super) enum Standing {
+    /// It is watched, and all copies are known.
+    Synced(Arc<Served>),
+    /// It is not there yet: what waits for it is looked at when it is.
+    Opening,
+    /// The member does not serve it.
+    Unserved,
+}
+
+// === impl Kinds ===
+
+impl Kinds {
+    /// As many connections as watches are spread over.
+    pub(super) const CONNECTIONS: usize = 2;
+
+    /// The kinds that a Cluster has on record.
+    pub(super) fn new(cluster: &Cluster) -> Self {
+        let recorded = recorded(cluster);
+        let state = State { wanted: recorded.clone(), recorded, ..State::default() };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Whether the copies of all kinds are known.
+    pub(super) fn all_known(&self) -> bool {
+        self.state.lock().all_known()
+    }
+
+    /// How the kind of an object stands; if it is not there, the object waits for it.
+    pub(super) fn standing(&self, key: &ObjectKey) -> Standing {
+        let mut state = self.state.lock();
+        if state.open.get(&key.kind).is_some_and(|open| open.synced) {
+            return Standing::Synced(state.served.clone());
+        }
+        let unserved = state.asked && !state.served.has(&key.kind);
+        state.parked.entry(key.kind.clone()).or_default().insert(key.clone());
+        if state.wanted.insert(key.kind.clone()) || unserved {
+            self.changed.notify_one();
+        }
+        if unserved { Standing::Unserved } else { Standing::Opening }
+    }
+
+    /// Has the Cluster's record read again: we lead now, and another did before.
+    pub(super) fn read_record(&self) {
+        self.state.lock().outdated = true;
+        self.changed.notify_one();
+    }
+
+    /// Has what the member serves looked at again.
+    pub(super) fn look_again(&self) {
+        self.state.lock().asked = false;
+        self.changed.notify_one();
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn all_known(&self) -> bool {
+        let known =
+            |kind: &GroupKind| !self.served.has(kind) || self.open.get(kind).is_some_and(|open| open.synced);
+        self.asked && !self.outdated && self.recorded.iter().all(known)
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Keeps a watch for every kind that has to be watched.
+    pub(super) async fn keep_kinds(self: Arc<Self>) {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.clone().follow_crds());
+        // What it is to have now; more comes by the queue.
+        let concerned = self.engine.look(|world, _| world.all_of(&self.name));
+        self.kinds.state.lock().wanted.extend(concerned.into_iter().map(|key| key.kind));
+        loop {
+            let missing = self.keep_kinds_once(&mut tasks).await;
+            self.tell_known();
+            tokio::select! {
+                () = self.kinds.changed.notified() => {}
+                () = tokio::time::sleep(if missing { SOON } else { SELDOM }) => {}
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+    }
+
+    /// Says whether something is missing.
+    async fn keep_kinds_once(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> bool {
+        let outdated = self.kinds.state.lock().outdated;
+        if outdated && !self.read_record().await {
+            return true;
+        }
+        let (asked, unserved) = {
+            let state = self.kinds.state.lock();
+            (state.asked, state.wanted.iter().any(|kind| !state.served.has(kind)))
+        };
+        if !asked || unserved {
+            match tokio::time::timeout(PATIENCE, discover(&self.writer)).await {
+                Ok(Ok(served)) => self.take_served(served),
+                // Health says what is wrong with the member.
+                Ok(Err(_)) | Err(_) => return true,
+            }
+        }
+        let (to_open, served, missing) = {
+            let state = self.kinds.state.lock();
+            let closed = state.wanted.iter().filter(|kind| !state.open.contains_key(*kind));
+            let to_open: Vec<_> = closed.clone().filter(|kind| state.served.has(kind)).cloned().collect();
+            let missing = closed.count() > to_open.len();
+            (to_open, state.served.clone(), missing)
+        };
+        let mut failed = false;
+        for kind in to_open {
+            if !self.record(&kind).await {
+                failed = true;
+                continue;
+            }
+            let Some(version) = served.preferred(&kind).cloned() else { continue };
+            let task = tasks.spawn(self.clone().follow(kind.clone(), version));
+            self.kinds.state.lock().open.insert(kind, Open { synced: false, task });
+        }
+        missing || failed
+    }
+
+    /// Takes note of what the member serves: watches of what it no longer serves end, and what waits for a kind is looked at.
+    fn take_served(&self, served: Served) {
+        let (lost, waiting) = {
+            let mut state = self.kinds.state.lock();
+            let lost: Vec<_> = state.open.keys().filter(|kind| !served.has(kind)).cloned().collect();
+            for kind in &lost {
+                if let Some(open) = state.open.remove(kind) {
+                    open.task.abort();
+                }
+            }
+            state.served = Arc::new(served);
+            let first = !std::mem::replace(&mut state.asked, true);
+            // Whoever waits for a kind that is not there says so once.
+            let waiting: Vec<_> =
+                state.parked.iter().filter(|(kind, _)| first && !state.served.has(kind)).collect();
+            let waiting: Vec<_> = waiting.into_iter().flat_map(|(_, keys)| keys.clone()).collect();
+            (lost, waiting)
+        };
+        for kind in lost {
+            self.retain(&kind, &BTreeSet::new());
+        }
+        for key in waiting {
+            self.queue.add(key, Urgency::Now);
+        }
+    }
+
+    async fn read_record(&self) -> bool {
+        let clusters: Api<Cluster> = Api::all(self.engine.hub.clone());
+        let Ok(cluster) = clusters.get(self.name.as_str()).await else { return false };
+        let mut state = self.kinds.state.lock();
+        state.recorded = recorded(&cluster);
+        let kinds = state.recorded.clone();
+        state.wanted.extend(kinds);
+        state.outdated = false;
+        true
+    }
+
+    /// Puts a kind on the Cluster's record. Only the leader may; others watch what is there.
+    async fn record(&self, kind: &GroupKind) -> bool {
+        if self.kinds.state.lock().recorded.contains(kind) {
+            return true;
+        }
+        if !self.engine.claim.holds() {
+            return false;
+        }
+        match self.write_record(kind).await {
+            Ok(kinds) => {
+                self.kinds.state.lock().recorded = kinds;
+                true
+            }
+            Err(e) => {
+                tracing::warn!(member = %self.name, %kind, "failed to record a kind on the Cluster, trying again: {e}");
+                false
+            }
+        }
+    }
+
+    async fn write_record(&self, kind: &GroupKind) -> kube::Result<BTreeSet<GroupKind>> {
+        let clusters: Api<Cluster> = Api::all(self.engine.writer.clone());
+        let cluster = clusters.get(self.name.as_str()).await?;
+        let mut kinds = recorded(&cluster);
+        if kinds.insert(kind.clone()) {
+            let text = kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            let patch = json!({ "metadata": {
+                "resourceVersion": cluster.metadata.resource_version, "annotations": { annotation::KINDS: text },
+            } });
+            clusters.patch(self.name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        }
+        Ok(kinds)
+    }
+
+    fn tell_known(&self) {
+        let now = {
+            let mut state = self.kinds.state.lock();
+            let now = !state.told && state.all_known();
+            state.told |= now;
+            now
+        };
+        if now {
+            self.engine.change(|world, view| world.set_known(view, &self.name));
+            self.look_at_everything();
+        }
+    }
+
+    /// Follows the copies of one kind.
+    async fn follow(self: Arc<Self>, kind: GroupKind, version: Version) {
+        let place = kind.to_string().len() % self.watching.len();
+        let api: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(self.watching[place].clone(), &version.resource);
+        let ours = watcher::Config::default().labels(&format!("{}={}", label::HUB, self.hub));
+        let events = watcher::watcher(api, ours).default_backoff();
+        pin_mut!(events);
+        let mut listed = BTreeSet::new();
+        let key = |object: &PartialObjectMeta<DynamicObject>| ObjectKey {
+            kind: kind.clone(),
+            namespace: object.namespace().unwrap_or_default().into(),
+            name: object.name_any().into(),
+        };
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    listed.insert(key(&object));
+                    self.see(key(&object), &object.metadata, false);
+                }
+                Ok(Event::InitDone) => {
+                    self.retain(&kind, &listed);
+                    listed.clear();
+                    self.opened(&kind);
+                }
+                Ok(Event::Apply(object)) => self.see(key(&object), &object.metadata, false),
+                Ok(Event::Delete(object)) => self.lose(&key(&object)),
+                Err(e) => {
+                    tracing::debug!(member = %self.name, %kind, "the watch of copies broke, trying again: {e:#}");
+                    if matches!(&e, watcher::Error::WatchFailed(kube::Error::Api(s)) | watcher::Error::InitialListFailed(kube::Error::Api(s)) if s.is_not_found())
+                    {
+                        self.kinds.look_again();
+                    }
+                }
+            }
+        }
+    }
+
+    fn opened(&self, kind: &GroupKind) {
+        let waiting = {
+            let mut state = self.kinds.state.lock();
+            if let Some(open) = state.open.get_mut(kind) {
+                open.synced = true;
+            }
+            state.parked.remove(kind).unwrap_or_default()
+        };
+        for key in waiting {
+            self.queue.add(key, Urgency::Now);
+        }
+        self.tell_known();
+    }
+
+    /// Looks again at what the member serves whenever a CustomResourceDefinition comes, goes or changes there.
+    async fn follow_crds(self: Arc<Self>) {
+        let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.watching[0].clone());
+        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+        pin_mut!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => self.kinds.look_again(),
+                Ok(_) => {}
+                Err(e) => {
+                    tracing::debug!(member = %self.name, "the watch of its kinds broke, trying again: {e:#}")
+                }
+            }
+        }
+    }
+}
+
+/// The kinds that a Cluster has on record.
+pub(super) fn recorded(cluster: &Cluster) -> BTreeSet<GroupKind> {
+    let text = cluster.annotations().get(annotation::KINDS).map(String::as_str).unwrap_or_default();
+    let kinds = text.split(',').filter(|text| !text.is_empty()).map(|text| {
+        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
+        GroupKind { group: group.into(), kind: kind.into() }
+    });
+    kinds.collect()
+}

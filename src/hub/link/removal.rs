@@ -1,0 +1,84 @@
+//! Removal from a member: a last look at what is there and at what asks for it, then a deletion or a letting go.
+
+use kube::{
+    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    core::ObjectMeta,
+};
+
+use super::{reconcile::Failure, session::Session};
+use crate::{
+    decide::{
+        action::{Observed, Removal},
+        copy::{self, ObjectKey},
+    },
+    hub::served::Version,
+    shell::queue::Done,
+};
+
+// === impl Session ===
+
+impl Session {
+    /// Removes an object that is ours from the member.
+    pub(super) async fn remove(
+        &self,
+        key: &ObjectKey,
+        version: &Version,
+        removal: &Removal,
+    ) -> Result<Done, Failure> {
+        let api = version.api(&self.writer, key);
+        let Some(live) = api.get_metadata_opt(&key.name).await? else {
+            self.lose(key);
+            return Ok(Done::Well);
+        };
+        let observed = Observed::of(key, &live.metadata, &self.hub);
+        if observed.uid != removal.uid || !observed.is_ours() {
+            // Somebody else's by now: what was seen is put right by the watch.
+            self.see(key.clone(), &live.metadata, false);
+            return Ok(Done::Well);
+        }
+        if !self.engine.is_certain(&removal.certain, key, &live.metadata).await? {
+            return Err(Failure::Said(
+                "the template seems gone, but so may be its whole kind: nothing is removed until that is certain".to_owned(),
+            ));
+        }
+        if removal.let_go || observed.adopted {
+            self.let_go(key, version, &live.metadata).await?;
+        } else {
+            let parameters = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: Some(removal.uid.to_string()),
+                    resource_version: live.metadata.resource_version.clone(),
+                }),
+                propagation_policy: Some(PropagationPolicy::Background),
+                ..DeleteParams::default()
+            };
+            match api.delete(&key.name, &parameters).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.engine.metrics.deleted();
+        }
+        self.link_answered();
+        {
+            let mut seen = self.seen.lock();
+            seen.applied.remove(key);
+            seen.fights.forget(key);
+        }
+        self.engine.report.settle(&self.name, key, None);
+        Ok(Done::Well)
+    }
+
+    /// Takes our marks off an object; all else stays as it is.
+    async fn let_go(&self, key: &ObjectKey, version: &Version, metadata: &ObjectMeta) -> Result<(), Failure> {
+        let patch: json_patch::Patch = serde_json::from_value(copy::let_go(metadata)).unwrap_or_default();
+        let api = version.api(&self.writer, key);
+        let parameters =
+            PatchParams { field_manager: Some(copy::MANAGER.to_owned()), ..PatchParams::default() };
+        match api.patch_metadata(&key.name, &parameters, &Patch::<()>::Json(patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

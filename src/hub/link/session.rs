@@ -1,0 +1,198 @@
+//! One connection to a member: what is seen there, and what has to be looked at.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use anyhow::Result;
+use kube::{Client, Config, core::ObjectMeta};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, task::JoinSet};
+
+use super::{Ended, health::Health, kinds::Kinds};
+use crate::{
+    api::Cluster,
+    decide::{action::Observed, copy::ObjectKey, fights::Fights, ids::ClusterName, select::GroupKind},
+    hub::engine::Engine,
+    shell::{
+        client::client,
+        queue::{Queue, Urgency},
+    },
+};
+
+/// How many objects are written to one member at a time.
+const WORKERS: usize = 16;
+/// As many failures of the link in a row, and nothing more is tried until it answers again.
+const PATIENCE: u32 = 5;
+
+/// One connection to a member.
+pub(super) struct Session {
+    pub(super) name: ClusterName,
+    pub(super) engine: Arc<Engine>,
+    /// Writes and probes; it writes only while we lead.
+    pub(super) writer: Client,
+    /// Watches, on connections of their own.
+    pub(super) watching: Vec<Client>,
+    pub(super) queue: Queue<ObjectKey>,
+    pub(super) kinds: Kinds,
+    /// Told when the session is to end.
+    pub(super) renew: Notify,
+    /// The hub's id, which our label carries.
+    pub(super) hub: Arc<str>,
+    pub(super) seen: Mutex<Seen>,
+    /// Failures of the link in a row.
+    troubles: AtomicU32,
+}
+
+/// What is seen in a member.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// What carries our label.
+    pub(super) copies: BTreeMap<ObjectKey, Observed>,
+    /// What was applied last, to tell a repair from a change.
+    pub(super) applied: BTreeMap<ObjectKey, Box<str>>,
+    pub(super) fights: Fights<ObjectKey>,
+    /// The newest resourceVersion that was seen.
+    pub(super) newest: u64,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// A session that has not begun.
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        name: ClusterName,
+        config: &Config,
+        cluster: &Cluster,
+    ) -> Result<Self> {
+        Ok(Self {
+            writer: client(config, Some(engine.claim.clone()))?,
+            watching: (0..Kinds::CONNECTIONS).map(|_| client(config, None)).collect::<Result<_>>()?,
+            queue: Queue::default(),
+            kinds: Kinds::new(cluster),
+            renew: Notify::new(),
+            hub: engine.id(),
+            seen: Mutex::default(),
+            troubles: AtomicU32::new(0),
+            name,
+            engine,
+        })
+    }
+
+    /// Works until a new session is to begin.
+    pub(super) async fn serve(self: &Arc<Self>, health: &Health) -> Ended {
+        let mut tasks = JoinSet::new();
+        for _ in 0..WORKERS {
+            let session = self.clone();
+            tasks.spawn(async move { session.work().await });
+        }
+        tasks.spawn(self.clone().keep_kinds());
+        // Ends with the session: the set aborts what it holds.
+        tokio::select! {
+            () = self.renew.notified() => Ended::Renew("the way into it changed, or it came back"),
+            why = self.watch_health(health) => Ended::Renew(why),
+            _ = tasks.join_next() => Ended::Renew("a part of it ended"),
+        }
+    }
+
+    /// Has everything looked at that concerns the member.
+    pub(super) fn look_at_everything(&self) {
+        let concerned = self.engine.look(|world, _| world.all_of(&self.name));
+        let seen: Vec<_> = self.seen.lock().copies.keys().cloned().collect();
+        for key in concerned.into_iter().chain(seen) {
+            self.queue.add(key, Urgency::Idle);
+        }
+    }
+
+    /// Whether nothing of ours is left, nor on its way.
+    pub(super) fn is_clear(&self) -> bool {
+        self.kinds.all_known()
+            && self.queue.is_empty()
+            && !self.seen.lock().copies.values().any(Observed::is_ours)
+    }
+
+    /// Takes note of an object with our label.
+    pub(super) fn see(&self, key: ObjectKey, metadata: &ObjectMeta, settled: bool) {
+        let mut now = Observed::of(&key, metadata, &self.hub);
+        let news = {
+            let mut seen = self.seen.lock();
+            seen.newest = seen.newest.max(now.resource_version.parse().unwrap_or_default());
+            match seen.copies.get_mut(&key) {
+                Some(before) if now.is_older_than(before) => return,
+                Some(before) => {
+                    let news = before.renew(now);
+                    if settled {
+                        before.settle();
+                    }
+                    news
+                }
+                None => {
+                    if settled {
+                        now.settle();
+                    }
+                    seen.copies.insert(key.clone(), now);
+                    true
+                }
+            }
+        };
+        if news {
+            let observed = self.seen.lock().copies.get(&key).cloned();
+            self.engine.hold(&self.name, &key, observed.as_ref());
+            if !settled {
+                self.queue.add(key, Urgency::Now);
+            }
+        }
+    }
+
+    /// Takes note that an object with our label is gone, or has it no more.
+    pub(super) fn lose(&self, key: &ObjectKey) {
+        if self.seen.lock().copies.remove(key).is_some() {
+            self.engine.hold(&self.name, key, None);
+            self.queue.add(key.clone(), Urgency::Now);
+        }
+    }
+
+    /// Takes note that these are all objects of a kind with our label.
+    pub(super) fn retain(&self, kind: &GroupKind, all: &BTreeSet<ObjectKey>) {
+        let gone: Vec<_> = {
+            let seen = self.seen.lock();
+            seen.copies.keys().filter(|key| key.kind == *kind && !all.contains(*key)).cloned().collect()
+        };
+        gone.iter().for_each(|key| self.lose(key));
+        // What an earlier session saw, and is gone since.
+        let held = self.engine.look(|world, _| world.held_in(&self.name, kind));
+        for key in held.iter().filter(|key| !all.contains(*key)) {
+            self.engine.hold(&self.name, key, None);
+        }
+    }
+
+    /// Takes note of how a request went, as far as the link is concerned. After some failures in a row nothing more is tried
+    /// until the member answers a probe.
+    pub(super) fn link_failed(&self) {
+        if self.troubles.fetch_add(1, Ordering::Relaxed) + 1 == PATIENCE {
+            tracing::warn!(member = %self.name, "it does not answer: nothing is written there until it does");
+            self.queue.pause();
+        }
+    }
+
+    /// Takes note that the member answered.
+    pub(super) fn link_answered(&self) {
+        if self.troubles.swap(0, Ordering::Relaxed) >= PATIENCE {
+            tracing::info!(member = %self.name, "it answers again");
+            self.queue.resume();
+        }
+    }
+
+    async fn work(self: Arc<Self>) {
+        loop {
+            let key = self.queue.take().await;
+            let done = self.reconcile(&key).await;
+            self.queue.done(&key, done);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Members: a link for every Cluster, their status on the hub, and their leaving.
+//!
+//! [`run`] is the only entry. Links run in every replica; status, taints and finalizers are written by the leader.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::core::v1::{Secret, Taint},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use super::{
+    engine::Engine,
+    link::{Link, Reachability},
+};
+use crate::{
+    api::{
+        Cluster,
+        names::{annotation, condition, finalizer, karmada, label, reason},
+    },
+    decide::ids::ClusterName,
+    membership::leave,
+    shell::clock,
+};
+
+/// Between two looks where nothing was told.
+const SELDOM: Duration = Duration::from_secs(30);
+/// Between two looks while a member leaves.
+const SOON: Duration = Duration::from_millis(500);
+/// What one look at a member may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Keeps a link for every Cluster.
+pub async fn run(engine: Arc<Engine>) {
+    loop {
+        let busy = keep(&engine).await;
+        tokio::select! {
+            () = engine.members_changed.notified() => {}
+            () = tokio::time::sleep(if busy { SOON } else { SELDOM }) => {}
+        }
+    }
+}
+
+/// Starts and ends links and sees to each member; says whether one leaves.
+async fn keep(engine: &Arc<Engine>) -> bool {
+    if !engine.view.read().is_synced() {
+        return true;
+    }
+    let names: BTreeSet<ClusterName> = engine.view.read().members().keys().cloned().collect();
+    for (name, link) in engine.links() {
+        if !names.contains(&name) {
+            tracing::info!(member = %name, "it is no member any more");
+            link.stop();
+            engine.remove_link(&name);
+        }
+    }
+    let mut busy = false;
+    for name in names {
+        let link = match engine.links().get(&name) {
+            Some(link) => link.clone(),
+            None => {
+                tracing::info!(member = %name, "a member");
+                let link = Link::start(engine.clone(), name.clone());
+                engine.add_link(link.clone());
+                link
+            }
+        };
+        if !engine.claim.holds() {
+            continue;
+        }
+        match tokio::time::timeout(PATIENCE, attend(engine, &link)).await {
+            Ok(Ok(leaving)) => busy |= leaving,
+            Ok(Err(e)) => {
+                tracing::warn!(member = %name, "failed to write its Cluster, trying again: {e:#}");
+                busy = true;
+            }
+            Err(_) => busy = true,
+        }
+    }
+    busy
+}
+
+/// Sees to one Cluster; says whether it leaves.
+async fn attend(engine: &Arc<Engine>, link: &Arc<Link>) -> anyhow::Result<bool> {
+    let clusters: Api<Cluster> = Api::all(engine.writer.clone());
+    let Some(cluster) = clusters.get_opt(link.name.as_str()).await? else { return Ok(false) };
+    let ours = cluster.finalizers().iter().any(|name| name == finalizer::MEMBER);
+    if cluster.metadata.deletion_timestamp.is_some() {
+        if ours {
+            see_off(engine, link, &cluster).await?;
+        }
+        return Ok(ours);
+    }
+    if !ours {
+        let mut all = cluster.finalizers().to_vec();
+        all.push(finalizer::MEMBER.to_owned());
+        let patch = json!({ "metadata": { "finalizers": all, "resourceVersion": cluster.metadata.resource_version } });
+        clusters.patch(link.name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+    }
+    if let Some(health) = link.health.confirmed() {
+        write_status(&clusters, &cluster, &health).await?;
+        write_taints(&clusters, &cluster, &health).await?;
+    }
+    Ok(false)
+}
+
+/// What the Ready condition says: truth, reason and message.
+fn ready(health: &Reachability) -> (&'static str, &str, String) {
+    match health {
+        Reachability::Ready(_) => {
+            ("True", reason::CLUSTER_READY, "its API server answers and is ready".to_owned())
+        }
+        Reachability::NotReady(why) => {
+            ("False", reason::CLUSTER_NOT_READY, format!("its API server is not ready: {why}"))
+        }
+        Reachability::Unreachable(why) => {
+            ("Unknown", reason::CLUSTER_NOT_REACHABLE, format!("its API server does not answer: {why}"))
+        }
+        Reachability::Unauthorized(why) => (
+            "False",
+            reason::CREDENTIALS_EXPIRED,
+            format!(
+                "its API server does not accept the token in the Cluster's Secret: {why}; join it again to renew it"
+            ),
+        ),
+        Reachability::Unusable(reason, why) => ("False", reason, why.clone()),
+    }
+}
+
+async fn write_status(clusters: &Api<Cluster>, cluster: &Cluster, health: &Reachability) -> kube::Result<()> {
+    let before = cluster.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    if let Reachability::Ready(version) = health {
+        after.kubernetes_version = Some(version.clone());
+    }
+    let (truth, reason, message) = ready(health);
+    set_condition(&mut after.conditions, condition::READY, truth, reason, message);
+    if after == before {
+        return Ok(());
+    }
+    let patch = json!({ "status": after, "metadata": { "uid": cluster.uid() } });
+    clusters.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+/// Keeps objects that are not there yet away from a member that is not well, by Karmada's own taints.
+async fn write_taints(clusters: &Api<Cluster>, cluster: &Cluster, health: &Reachability) -> kube::Result<()> {
+    let wanted = match health {
+        Reachability::Ready(_) => None,
+        Reachability::Unreachable(_) => Some(karmada::TAINT_UNREACHABLE),
+        _ => Some(karmada::TAINT_NOT_READY),
+    };
+    let ours = [karmada::TAINT_UNREACHABLE, karmada::TAINT_NOT_READY];
+    let is = |taint: &Taint, key: &str| taint.key == key && taint.effect == "NoSchedule";
+    let kept =
+        cluster.spec.taints.iter().filter(|taint| {
+            !ours.iter().any(|key| is(taint, key)) || wanted.is_some_and(|key| is(taint, key))
+        });
+    let mut taints: Vec<Taint> = kept.cloned().collect();
+    if let Some(key) = wanted.filter(|key| !taints.iter().any(|taint| is(taint, key))) {
+        taints.push(Taint {
+            key: key.to_owned(),
+            effect: "NoSchedule".to_owned(),
+            time_added: Some(now()),
+            value: None,
+        });
+    }
+    if taints == cluster.spec.taints {
+        return Ok(());
+    }
+    let patch = json!({ "spec": { "taints": taints }, "metadata": { "resourceVersion": cluster.metadata.resource_version } });
+    match clusters.patch(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+        // Its status was just written; the next look has it.
+        Err(kube::Error::Api(status)) if status.is_conflict() => {
+            let cluster = clusters.get(&cluster.name_any()).await?;
+            let patch = json!({ "spec": { "taints": taints }, "metadata": { "resourceVersion": cluster.metadata.resource_version } });
+            clusters.patch(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+        }
+        done => done.map(drop),
+    }
+}
+
+/// Sees a member off: its copies are let go or deleted, then what `tombolo join` made there goes, then its Cluster.
+async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> anyhow::Result<()> {
+    let clusters: Api<Cluster> = Api::all(engine.writer.clone());
+    let name = link.name.as_str();
+    let asked = |key: &str| cluster.annotations().get(key).is_some_and(|value| value == "true");
+    let well = matches!(link.health.confirmed(), Some(Reachability::Ready(_)));
+    let kind_goes = kind_is_going(engine).await?;
+    if kind_goes {
+        tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
+    } else if well {
+        if !link.is_clear() {
+            link.look_at_everything();
+            let failed = engine.report.failures(&link.name);
+            let left = if failed == 0 {
+                String::new()
+            } else {
+                format!("; {failed} objects could not be let go yet")
+            };
+            return say(&clusters, cluster, format!("copies in the member are let go{left}")).await;
+        }
+        let Some(member) = link.writer() else { return Ok(()) };
+        leave::leave(&member, &engine.id(), name).await?;
+    } else if !asked(annotation::FORCE_UNJOIN) {
+        return say(&clusters, cluster, "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it".to_owned()).await;
+    }
+    link.stop();
+    if !kind_goes {
+        remove_secret(engine, cluster).await?;
+    }
+    let rest: Vec<_> = cluster.finalizers().iter().filter(|name| *name != finalizer::MEMBER).collect();
+    let patch =
+        json!({ "metadata": { "finalizers": rest, "resourceVersion": cluster.metadata.resource_version } });
+    clusters.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    tracing::info!(member = name, "it left");
+    Ok(())
+}
+
+/// Whether Clusters vanish because their kind does: then no member is touched.
+async fn kind_is_going(engine: &Engine) -> kube::Result<bool> {
+    let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
+    let crd = crds.get_metadata_opt(&format!("clusters.{}", crate::api::cluster::GROUP)).await?;
+    Ok(crd.is_none_or(|crd| crd.metadata.deletion_timestamp.is_some()))
+}
+
+/// Removes the Secret that `tombolo join` made for a member; one that somebody else made stays.
+async fn remove_secret(engine: &Engine, cluster: &Cluster) -> kube::Result<()> {
+    let Some(reference) = &cluster.spec.secret_ref else { return Ok(()) };
+    let secrets: Api<Secret> = Api::namespaced(engine.writer.clone(), &reference.namespace);
+    let Some(secret) = secrets.get_opt(&reference.name).await? else { return Ok(()) };
+    if secret.labels().get(label::MEMBER) != Some(&cluster.name_any()) {
+        return Ok(());
+    }
+    match secrets.delete(&reference.name, &Default::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        done => done.map(drop),
+    }
+}
+
+async fn say(clusters: &Api<Cluster>, cluster: &Cluster, message: String) -> anyhow::Result<()> {
+    let before = cluster.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    set_condition(&mut after.conditions, condition::LEAVING, "True", reason::PENDING, message);
+    if after != before {
+        let patch = json!({ "status": after, "metadata": { "uid": cluster.uid() } });
+        clusters.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+    }
+    Ok(())
+}
+
+fn set_condition(conditions: &mut Vec<Condition>, type_: &str, status: &str, reason: &str, message: String) {
+    let old = conditions
+        .iter()
+        .position(|condition| condition.type_ == type_)
+        .map(|place| conditions.remove(place));
+    let since = old.filter(|old| old.status == status).map_or_else(now, |old| old.last_transition_time);
+    conditions.push(Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: since,
+        observed_generation: None,
+    });
+    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_second(clock::seconds()).unwrap_or_default())
+}

@@ -1,0 +1,255 @@
+//! What became of everything: failures by cluster and object, told in policies' status and in events.
+//!
+//! Whoever reconciles calls [`Report::fail`] and [`Report::settle`]; [`run`] writes what changed, a little later and together.
+//! Nothing is written that says what was said before.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Resource,
+    api::{Patch, PatchParams},
+};
+use kube_runtime::events::{Event, EventType, Recorder, Reporter};
+use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::engine::Engine;
+use crate::{
+    api::{ClusterPropagationPolicy, PropagationPolicy, names::condition, propagation::PolicyStatus},
+    decide::{
+        copy::ObjectKey,
+        ids::ClusterName,
+        policies::PolicyKey,
+        select::GroupKind,
+        world::{Failures, Outcome},
+    },
+    shell::clock,
+};
+
+/// What changes within this time is told together.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// As many events wait at most; what comes then is dropped, status says it all the same.
+const WAITING: usize = 256;
+/// What one write may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What became of everything.
+#[derive(Default)]
+pub struct Report {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    failures: Failures,
+    dirty: BTreeSet<PolicyKey>,
+    all: bool,
+    missing: BTreeSet<GroupKind>,
+    events: VecDeque<(ObjectReference, Event)>,
+}
+
+// === impl Report ===
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report").field("failures", &self.state.lock().failures).finish_non_exhaustive()
+    }
+}
+
+impl Report {
+    /// Takes note that an object could not be written to a cluster.
+    pub fn fail(&self, engine: &Engine, cluster: &ClusterName, key: &ObjectKey, why: &str) {
+        let (policy, reference) = engine.look(|world, _| {
+            let policy = world.assignment(key).and_then(|assignment| assignment.policy.clone());
+            let template = world.template(key).zip(world.kind(&key.kind));
+            let reference = template.map(|(template, kind)| reference(key, &kind.api_version, &template.uid));
+            (policy, reference)
+        });
+        let mut state = self.state.lock();
+        let failures = state.failures.entry(cluster.clone()).or_default();
+        if failures.insert(key.clone(), why.to_owned()).as_deref() == Some(why) {
+            return;
+        }
+        tracing::warn!(member = %cluster, object = %key, "{why}");
+        if let Some(reference) = reference.filter(|_| state.events.len() < WAITING) {
+            let event = Event {
+                type_: EventType::Warning,
+                reason: "PropagationFailed".to_owned(),
+                note: Some(format!("{cluster}: {why}").chars().take(1000).collect()),
+                action: "Propagate".to_owned(),
+                secondary: None,
+            };
+            state.events.push_back((reference, event));
+        }
+        state.dirty.extend(policy);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Takes note that an object is as it should be in a cluster, or is left alone there for a reason.
+    pub fn settle(&self, cluster: &ClusterName, key: &ObjectKey, why: Option<String>) {
+        let mut state = self.state.lock();
+        let failed = state.failures.get_mut(cluster).and_then(|failures| failures.remove(key)).is_some();
+        drop(state);
+        if failed {
+            tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
+            self.touch_all();
+        }
+    }
+
+    /// What could not be written to a cluster.
+    pub fn failures(&self, cluster: &ClusterName) -> usize {
+        self.state.lock().failures.get(cluster).map_or(0, |failures| failures.len())
+    }
+
+    /// Forgets a cluster.
+    pub fn forget(&self, cluster: &ClusterName) {
+        self.state.lock().failures.remove(cluster);
+    }
+
+    /// Takes note that the status of policies may have changed.
+    pub fn touch(&self, policies: impl IntoIterator<Item = PolicyKey>) {
+        let mut state = self.state.lock();
+        let before = state.dirty.len();
+        state.dirty.extend(policies);
+        if state.dirty.len() > before {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes note that the status of any policy may have changed.
+    pub fn touch_all(&self) {
+        self.state.lock().all = true;
+        self.wake.notify_one();
+    }
+
+    /// Takes note of the kinds that policies speak of and the hub does not serve.
+    pub fn set_missing_kinds(&self, missing: &BTreeSet<GroupKind>) {
+        let changed = {
+            let mut state = self.state.lock();
+            let changed = state.missing != *missing;
+            state.missing.clone_from(missing);
+            changed
+        };
+        if changed {
+            self.touch_all();
+        }
+    }
+}
+
+/// Writes what changed, while this replica leads.
+pub async fn run(engine: Arc<Engine>) {
+    let reporter = Reporter { controller: "tombolo-hub".to_owned(), instance: None };
+    let recorder = Recorder::new(engine.writer.clone(), reporter);
+    loop {
+        engine.report.wake.notified().await;
+        tokio::time::sleep(TOGETHER).await;
+        if !engine.claim.holds() || !engine.view.read().is_synced() {
+            // Whoever comes to lead looks at everything.
+            continue;
+        }
+        let (dirty, events) = {
+            let mut state = engine.report.state.lock();
+            let mut dirty = std::mem::take(&mut state.dirty);
+            if std::mem::take(&mut state.all) {
+                dirty.extend(engine.view.read().propagations().keys().cloned());
+            }
+            (dirty, std::mem::take(&mut state.events))
+        };
+        for policy in dirty {
+            let written = tokio::time::timeout(PATIENCE, write(&engine, &policy)).await;
+            if let Ok(Err(_)) | Err(_) = &written {
+                tracing::debug!(%policy, "failed to write a policy's status, trying again: {written:?}");
+                engine.report.touch([policy]);
+            }
+        }
+        for (reference, event) in events {
+            let published = tokio::time::timeout(PATIENCE, recorder.publish(&event, &reference)).await;
+            if let Ok(Err(_)) | Err(_) = &published {
+                tracing::debug!("failed to publish an event, dropped: {published:?}");
+            }
+        }
+    }
+}
+
+async fn write(engine: &Engine, policy: &PolicyKey) -> kube::Result<()> {
+    let outcome = {
+        let (failures, missing) = {
+            let state = engine.report.state.lock();
+            (state.failures.clone(), state.missing.clone())
+        };
+        engine.look(|world, view| world.outcome(view, policy, &failures, &missing))
+    };
+    match &policy.namespace {
+        Some(namespace) => {
+            let api: Api<PropagationPolicy> = Api::namespaced(engine.writer.clone(), namespace);
+            write_to(&api, &policy.name, &outcome, |policy| policy.status.clone()).await
+        }
+        None => {
+            let api: Api<ClusterPropagationPolicy> = Api::all(engine.writer.clone());
+            write_to(&api, &policy.name, &outcome, |policy| policy.status.clone()).await
+        }
+    }
+}
+
+async fn write_to<K>(
+    api: &Api<K>,
+    name: &str,
+    outcome: &Outcome,
+    status: impl Fn(&K) -> Option<PolicyStatus>,
+) -> kube::Result<()>
+where
+    K: Resource + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let Some(policy) = api.get_opt(name).await? else { return Ok(()) };
+    let before = status(&policy).unwrap_or_default();
+    let generation = policy.meta().generation;
+    let old = before.conditions.iter().find(|condition| condition.type_ == condition::PROPAGATED);
+    let truth = if outcome.propagated { "True" } else { "False" };
+    let now = Condition {
+        type_: condition::PROPAGATED.to_owned(),
+        status: truth.to_owned(),
+        reason: outcome.reason.to_owned(),
+        message: outcome.message.clone(),
+        observed_generation: generation,
+        last_transition_time: old.filter(|old| old.status == truth).map_or_else(
+            || Time(Timestamp::from_second(clock::seconds()).unwrap_or_default()),
+            |old| old.last_transition_time.clone(),
+        ),
+    };
+    let after = PolicyStatus {
+        observed_generation: generation,
+        matched: Some(outcome.matched),
+        clusters: outcome.clusters.clone(),
+        conditions: vec![now],
+    };
+    if after == before {
+        return Ok(());
+    }
+    let patch = json!({ "status": after, "metadata": { "uid": policy.meta().uid } });
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+fn reference(key: &ObjectKey, api_version: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(key.kind.kind.to_string()),
+        name: Some(key.name.to_string()),
+        namespace: Some(key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
