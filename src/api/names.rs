@@ -48,7 +48,7 @@ pub mod annotation {
 
 /// Labels, annotations and taints of Karmada that mean here what they mean there.
 pub mod karmada {
-    /// Annotation on a template: `"true"` leaves `spec.replicas` to the member.
+    /// Label, or annotation, of a template: `"true"` leaves `spec.replicas` to the member.
     pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
     /// Taint of a Cluster that says it is not ready.
     pub const TAINT_NOT_READY: &str = "cluster.karmada.io/not-ready";
