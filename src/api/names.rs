@@ -91,7 +91,7 @@ pub mod annotation {
 
 /// Labels, annotations and taints of Karmada that mean here what they mean there.
 pub mod karmada {
-    /// Annotation on a template: `"true"` leaves `spec.replicas` to the member.
+    /// Label, or annotation, of a template: `"true"` leaves `spec.replicas` to the member.
     pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
     /// Label on a Namespace: `"true"` does not make it in members.
     pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagation";

@@ -26,7 +26,8 @@ pub use self::{
     managed::{MANAGER, covers, holds, let_go, ours, says_all, scaled},
     origin::{FORMAT, Origin, Ownership, ownership},
     render::{
-        Rendered, Stamps, completions, leave_replicas, render, replicas, set_completions, set_replicas,
+        Rendered, Stamps, completions, leave_replicas, render, replicas, retains_replicas, set_completions,
+        set_replicas,
     },
     strip::{never, strip},
 };

@@ -112,13 +112,19 @@ fn is_ours(entry: &ManagedFieldsEntry) -> bool {
 fn lists_all(fields: &Value, others: &[&Value], body: &Value) -> bool {
     body.as_object().into_iter().flatten().all(|(field, value)| match field.as_str() {
         "apiVersion" | "kind" => true,
-        "metadata" => {
-            let (fields, others) = (fields.get("f:metadata"), below(others, "f:metadata"));
-            let listed = value.as_object().into_iter().flatten();
-            let mut listed = listed.filter(|(field, _)| !UNLISTED.contains(&field.as_str()));
-            listed.all(|(field, value)| lists_field(fields, &others, field, value))
-        }
+        "metadata" => lists_metadata(fields.get("f:metadata"), value),
         _ => lists_field(Some(fields), others, field, value),
+    })
+}
+
+/// Labels and annotations are never atomic, whatever an entry that lost all of them looks like.
+fn lists_metadata(fields: Option<&Value>, metadata: &Value) -> bool {
+    let listed = metadata.as_object().into_iter().flatten();
+    let mut listed = listed.filter(|(field, _)| !UNLISTED.contains(&field.as_str()));
+    listed.all(|(field, marks)| {
+        let fields = fields.and_then(|fields| fields.get(format!("f:{field}")));
+        let mut keys = marks.as_object().into_iter().flatten().map(|(key, _)| format!("f:{key}"));
+        keys.all(|key| fields.is_some_and(|fields| fields.get(&key).is_some()))
     })
 }
 

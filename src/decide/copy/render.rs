@@ -13,7 +13,7 @@ use super::{
     origin::Origin,
     strip::{clean_metadata, drop_nulls},
 };
-use crate::api::names::{annotation, label};
+use crate::api::names::{annotation, karmada, label};
 
 /// Kinds whose replicas can be set though they say nothing of them.
 const WORKLOADS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"];
@@ -80,6 +80,14 @@ pub fn set_completions(object: &mut Value, number: u32) {
     if completions(object).is_some() {
         set(object, "completions", number);
     }
+}
+
+/// Whether a template asks for its replicas to be left to the members: by a label, as in Karmada, or an annotation.
+pub fn retains_replicas(object: &Value) -> bool {
+    ["labels", "annotations"].into_iter().any(|field| {
+        let marks = object.get("metadata").and_then(|metadata| metadata.get(field));
+        marks.and_then(|marks| marks.get(karmada::RETAIN_REPLICAS)).is_some_and(|value| value == "true")
+    })
 }
 
 /// Leaves the replicas to the member.

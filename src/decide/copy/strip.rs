@@ -192,16 +192,19 @@ fn strip_stateful_set(stripped: &mut Fields) {
 }
 
 /// Takes out what the API server made up so that a Job finds its own pods; where the user did that, it stays.
+///
+/// And when it is to be deleted: a copy that goes by itself is made again, and would run again (karmada#2197).
 fn strip_job(stripped: &mut Fields, object: &Value) {
+    remove(stripped, "spec", &["ttlSecondsAfterFinished"]);
     if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
         return;
     }
     if let Some(Value::Object(metadata)) = stripped.get_mut("metadata") {
         remove(metadata, "labels", &JOB_LABELS);
     }
-    let Some(Value::Object(spec)) = stripped.get_mut("spec") else { return };
-    spec.remove("selector");
-    let Some(Value::Object(template)) = spec.get_mut("template") else { return };
+    remove(stripped, "spec", &["selector"]);
+    let template = stripped.get_mut("spec").and_then(|spec| spec.get_mut("template"));
+    let Some(Value::Object(template)) = template else { return };
     if let Some(Value::Object(metadata)) = template.get_mut("metadata") {
         remove(metadata, "labels", &JOB_LABELS);
     }

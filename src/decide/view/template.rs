@@ -4,23 +4,19 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::{
     api::names::annotation,
     decide::{
+        copy::strip,
         merge::{Created, ServiceType},
         ports::{Port, PortKey},
     },
 };
 
-/// What of an object's metadata goes with it to a member.
-const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
-/// What of a Service belongs to the hub's own cluster (DESIGN.md 7.5).
-const STRIPPED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "nodePort"];
 /// As many ports as are looked at: each is compared with each.
 pub const PORTS: usize = 1000;
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What admission keeps of an object that the hub places in clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +55,7 @@ impl Template {
             labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
             created: created.map(Created::from),
             resolves: resolves(object),
-            body: body(object).to_string().into(),
+            body: strip(object).to_string().into(),
         }
     }
 
@@ -74,28 +70,6 @@ pub fn resolves(object: &Value) -> bool {
     let annotations = object.pointer("/metadata/annotations");
     let rule = annotations.and_then(|annotations| annotations.get(annotation::PORT_CONFLICTS));
     rule.is_some_and(|rule| rule == annotation::PORT_CONFLICTS_RESOLVE)
-}
-
-fn body(object: &Value) -> Value {
-    let mut metadata = fields(object.get("metadata"), |field| KEPT.contains(&field));
-    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
-        annotations.remove(LAST_APPLIED);
-    }
-    let headless = object.pointer("/spec/clusterIP").is_some_and(|address| address == "None");
-    let mut spec = fields(object.get("spec"), |field| headless || !STRIPPED.contains(&field));
-    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Value::Object(port) = port {
-            port.retain(|field, _| !STRIPPED.contains(&field.as_str()));
-        }
-    }
-    json!({
-        "apiVersion": object.get("apiVersion"), "kind": object.get("kind"), "metadata": metadata, "spec": spec
-    })
-}
-
-fn fields(object: Option<&Value>, keep: impl Fn(&str) -> bool) -> Map<String, Value> {
-    let fields = object.and_then(Value::as_object).into_iter().flatten();
-    fields.filter(|(field, _)| keep(field)).map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
 // === impl Offer ===
