@@ -136,6 +136,12 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// The process number of one of its processes, such as `kube-apiserver`.
+    pub fn pid(&self, component: &str) -> Option<u32> {
+        let name = format!("{}/{component}", self.name);
+        self.processes.iter().find(|process| process.name == name).map(Process::pid)
+    }
+
     fn start_controllers(&mut self, purpose: Purpose, tokens: &Pair, ground: Ground<'_>) -> Result<()> {
         let subject = Subject { user: "system:kube-controller-manager", group: None };
         let kubeconfig = self.component(ground.folder, "kube-controller-manager", subject)?;

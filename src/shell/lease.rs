@@ -85,7 +85,7 @@ pub async fn elect(
     if !args.leader_elect {
         claim.extend(Duration::MAX);
         stop.cancelled().await;
-        claim.end();
+        claim.give_up();
         return Ok(());
     }
     let mut candidate = Candidate::new(config, namespace, args, claim)?;
@@ -149,7 +149,8 @@ impl Claim {
         self.publish();
     }
 
-    fn end(&self) {
+    /// Ends it, whatever is left of it.
+    pub(super) fn give_up(&self) {
         self.extend(Duration::ZERO);
     }
 
@@ -249,7 +250,7 @@ impl<'a> Candidate<'a> {
         if let Some(lease) = &lease {
             let record = record(lease);
             if record.holder != self.me {
-                self.claim.end();
+                self.claim.give_up();
                 if self.view.as_ref().is_none_or(|view| view.record.holder != record.holder) {
                     tracing::info!(lease = self.name, holder = record.holder, "not leading");
                 }
@@ -281,7 +282,7 @@ impl<'a> Candidate<'a> {
 
     /// Lets the Lease go if it is ours, so that others need not wait until it is over.
     async fn release(&mut self) {
-        self.claim.end();
+        self.claim.give_up();
         for _ in 0..2 {
             let released = match &self.view {
                 Some(view) if view.record.holder == self.me => view.record.released(clock::microseconds()),
