@@ -1,11 +1,12 @@
 //! kubectl, as a user would call it.
 
 use std::{
+    io::Write,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use crate::process::run;
 
@@ -34,6 +35,22 @@ impl Kubectl {
     /// Runs it and gives back what it printed; what it complained about is in the error.
     pub fn run(&self, arguments: &[&str]) -> Result<String> {
         run(&mut self.command(arguments))
+    }
+
+    /// Applies manifests that are given as text.
+    pub fn apply(&self, manifests: &str) -> Result<String> {
+        let mut child = self
+            .command(&["apply", "-f", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("failed to start kubectl")?;
+        child.stdin.take().context("kubectl has no input")?.write_all(manifests.as_bytes())?;
+        let output = child.wait_with_output().context("failed to wait for kubectl")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl apply: {}", said.trim());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// The command itself.

@@ -11,6 +11,7 @@ pub mod bench;
 pub mod cgroups;
 pub mod control_plane;
 pub mod etcd;
+pub mod fleet;
 pub mod images;
 pub mod kubeconfig;
 pub mod kubectl;

@@ -104,7 +104,7 @@ impl Session {
                     Ok(true) => {}
                     Ok(false) => return "it cannot be used",
                     Err(why) => {
-                        tracing::debug!(member = %self.name, "failed to tell which cluster it is: {why}")
+                        tracing::debug!(member = %self.name, "failed to tell which cluster it is: {why}");
                     }
                 }
                 self.link_answered();

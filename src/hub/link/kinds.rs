@@ -346,7 +346,7 @@ impl Session {
                 Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => self.kinds.look_again(),
                 Ok(_) => {}
                 Err(e) => {
-                    tracing::debug!(member = %self.name, "the watch of its kinds broke, trying again: {e:#}")
+                    tracing::debug!(member = %self.name, "the watch of its kinds broke, trying again: {e:#}");
                 }
             }
         }
