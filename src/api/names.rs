@@ -74,8 +74,12 @@ pub mod annotation {
     pub const DELETE_COPIES: &str = "tombolo.dev/delete-copies";
     /// On a Cluster that is to go: `"true"` does not wait for a member that does not answer.
     pub const FORCE_UNJOIN: &str = "tombolo.dev/force-unjoin";
-    /// On the hub's ClusterRole in a member: which rights it was given.
+    /// On the hub's ClusterRole in a member: which rights it was given, so that joining again gives the same.
     pub const GRANT: &str = "tombolo.dev/grant";
+    /// On the hub's ClusterRole in a member: the rules that it was given besides.
+    pub const GRANT_RULES: &str = "tombolo.dev/grant-rules";
+    /// On the hub's ServiceAccount in a member: the id of the hub that it was made for.
+    pub const JOINED_BY: &str = "tombolo.dev/joined-by";
 }
 
 /// Labels, annotations and taints of Karmada that mean here what they mean there.
