@@ -2,6 +2,8 @@
 
 pub mod certs;
 pub mod crds;
+pub mod join;
+pub mod unjoin;
 
 use anyhow::{Result, anyhow};
 use clap::{Parser, Subcommand};
@@ -28,6 +30,10 @@ enum Command {
     Hub(Box<hub::Args>),
     /// Runs the member-side controller, in each member cluster.
     Agent(agent::Args),
+    /// Makes a cluster a member of the hub; doing it again repairs what is amiss.
+    Join(Box<join::Args>),
+    /// Ends a cluster's membership.
+    Unjoin(unjoin::Args),
     /// Prints the CustomResourceDefinitions that a cluster needs, for `kubectl apply`.
     Crds(crds::Args),
     /// Writes development certificates for a webhook that runs on this machine.
@@ -48,6 +54,8 @@ impl Cli {
         match self.command {
             Command::Hub(args) => hub::run(*args, stop).await,
             Command::Agent(args) => agent::run(args, stop).await,
+            Command::Join(args) => args.run().await,
+            Command::Unjoin(args) => args.run().await,
             Command::Crds(args) => crds::run(&args),
             Command::Certs(args) => args.run(),
         }

@@ -108,5 +108,8 @@ where
 {
     let name = object["metadata"]["name"].as_str().context("it has no name")?.to_owned();
     let parameters = PatchParams::apply("bed").force();
-    api.patch(&name, &parameters, &Patch::Apply(object)).await.map(drop).with_context(|| format!("failed to apply {name}"))
+    api.patch(&name, &parameters, &Patch::Apply(object))
+        .await
+        .map(drop)
+        .with_context(|| format!("failed to apply {name}"))
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 pub use self::template::{Offer, PORTS, Template, resolves};
 use super::{
+    admit::cidr::{self, Cidr},
     ids::{ClusterName, ServiceKey},
     merge::Export,
     overrides::Overrides,
@@ -35,6 +36,7 @@ pub type ExportRecord = Export;
 pub struct View {
     members: BTreeMap<ClusterName, Member>,
     ids: BTreeMap<ClusterName, Box<str>>,
+    pods: BTreeMap<ClusterName, Box<[Cidr]>>,
     propagations: Propagations,
     overrides: Overrides,
     services: BTreeMap<ServiceKey, Template>,
@@ -109,6 +111,7 @@ impl View {
         Self {
             members: BTreeMap::new(),
             ids: BTreeMap::new(),
+            pods: BTreeMap::new(),
             propagations: Propagations::new(system_namespace),
             overrides: Overrides::new(system_namespace),
             services: BTreeMap::new(),
@@ -149,6 +152,11 @@ impl View {
     /// The clusters that say they are the one of that id.
     pub fn clusters_of_id(&self, id: &str) -> impl Iterator<Item = &ClusterName> {
         self.ids.iter().filter(move |(_, other)| ***other == *id).map(|(cluster, _)| cluster)
+    }
+
+    /// The ranges that pods of clusters have their addresses from, as far as they are known.
+    pub fn pod_ranges(&self) -> impl Iterator<Item = (&str, &[Cidr])> {
+        self.pods.iter().map(|(cluster, ranges)| (cluster.as_str(), &**ranges))
     }
 
     /// The policies that place objects.
@@ -235,6 +243,11 @@ impl View {
             Some(id) => self.ids.insert(name.clone(), id.into()),
             None => self.ids.remove(&name),
         };
+        let pods = cluster.metadata.annotations.as_ref().and_then(|all| all.get(annotation::POD_CIDRS));
+        match pods.and_then(|ranges| cidr::list(ranges).ok()) {
+            Some(ranges) => self.pods.insert(name.clone(), ranges.into()),
+            None => self.pods.remove(&name),
+        };
         if self.members.get(&name) != Some(&member) {
             self.changes.members.insert(name.clone());
             self.members.insert(name, member);
@@ -247,6 +260,7 @@ impl View {
             self.changes.members.insert(member.name);
         }
         self.ids.remove(name);
+        self.pods.remove(name);
     }
 
     /// Takes note that these are all Clusters.

@@ -22,11 +22,8 @@ const TRIES: usize = 3;
 pub async fn hub_id(client: &Client, namespace: &str) -> Result<Arc<str>> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     for _ in 0..TRIES {
-        let found = secrets.get_opt(object::HUB).await;
-        if let Some(secret) = found
-            .with_context(|| format!("failed to read the hub's id in Secret {namespace}/{}", object::HUB))?
-        {
-            return read(&secret, namespace);
+        if let Some(id) = find(client, namespace).await? {
+            return Ok(id);
         }
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         match secrets.create(&params, &secret(&random()?)).await {
@@ -41,6 +38,16 @@ pub async fn hub_id(client: &Client, namespace: &str) -> Result<Arc<str>> {
         }
     }
     Err(anyhow!("Secret {namespace}/{}, the hub's id, comes and goes", object::HUB))
+}
+
+/// The id of the hub whose own namespace this is, if it has one yet.
+pub async fn find(client: &Client, namespace: &str) -> Result<Option<Arc<str>>> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let found = secrets
+        .get_opt(object::HUB)
+        .await
+        .with_context(|| format!("failed to read the hub's id in Secret {namespace}/{}", object::HUB))?;
+    found.map(|secret| read(&secret, namespace)).transpose()
 }
 
 fn read(secret: &Secret, namespace: &str) -> Result<Arc<str>> {

@@ -49,10 +49,14 @@ struct Leaving<'a> {
 // === impl Leaving ===
 
 impl Leaving<'_> {
-    /// The marker says whose member it is; where it went already, the ServiceAccount still does.
+    /// The marker says whose member it is; where it went already, the ServiceAccount still does. Who is not known there any more
+    /// has left before, or was thrown out: either way there is nothing that he could still remove.
     async fn is_ours(&self, hub_id: &str, cluster: &str) -> Result<bool> {
         let markers: Api<ConfigMap> = Api::namespaced(self.member.clone(), object::NAMESPACE);
-        let marker = markers.get_opt(object::MARKER).await.context("failed to read whose member it is")?;
+        let marker = match markers.get_opt(object::MARKER).await {
+            Err(kube::Error::Api(status)) if status.code == 401 => return Ok(false),
+            marker => marker.context("failed to read whose member it is")?,
+        };
         if let Some(marker) = marker {
             let says =
                 |key, value| marker.data.iter().any(|data| data.get(key).is_some_and(|it| it == value));

@@ -1,6 +1,9 @@
 //! The connection to one API server: found by a kubeconfig or from inside a pod, checked for its version, watched.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use kube::{
@@ -28,6 +31,17 @@ pub struct Args {
     /// Context of the kubeconfig; without it the current one.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+}
+
+/// Which cluster is meant, and by which flags it was named.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Path of a kubeconfig, if one was given.
+    pub kubeconfig: Option<&'a Path>,
+    /// Context, if one was given.
+    pub context: Option<&'a str>,
+    /// What the flags are called before `kubeconfig` and `context`, for messages.
+    pub prefix: &'static str,
 }
 
 /// A Kubernetes version, as far as it matters.
@@ -62,26 +76,35 @@ pub async fn connect(args: &Args) -> Result<Client> {
     client::client(&config(args).await?, None).context("failed to set up the client")
 }
 
-/// How to reach the cluster that the flags name.
+/// The way to the cluster that the flags name.
 pub async fn config(args: &Args) -> Result<Config> {
-    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    match &args.kubeconfig {
+    let Args { kubeconfig, context } = args;
+    way(Target { kubeconfig: kubeconfig.as_deref(), context: context.as_deref(), prefix: "--" }).await
+}
+
+/// The way to a cluster: by the kubeconfig that is given, or as kubectl finds it, or by the pod's own service account.
+pub async fn way(target: Target<'_>) -> Result<Config> {
+    let Target { kubeconfig, context, prefix } = target;
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    match kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
-                .with_context(|| format!("--kubeconfig: failed to read {}", path.display()))?;
+                .with_context(|| format!("{prefix}kubeconfig: failed to read {}", path.display()))?;
             Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
-                .with_context(|| format!("--kubeconfig: {} does not lead to a cluster", path.display()))
+                .with_context(|| format!("{prefix}kubeconfig: {} does not lead to a cluster", path.display()))
         }
-        None if args.context.is_some() => {
-            Config::from_kubeconfig(&options).await.context("--context: failed to use it")
-        }
-        None => Config::infer().await.context("failed to find a cluster: give --kubeconfig, or run in a pod"),
+        None if context.is_some() => Config::from_kubeconfig(&options)
+            .await
+            .with_context(|| format!("{prefix}context: failed to use it")),
+        None => Config::infer()
+            .await
+            .with_context(|| format!("failed to find a cluster: give {prefix}kubeconfig, or run in a pod")),
     }
 }
 
 /// One look: the version of an API server that answers and is new enough.
-async fn look(client: &Client) -> Result<String> {
+pub async fn look(client: &Client) -> Result<String> {
     let info = client.apiserver_version().await.context("failed to reach the API server")?;
     let version = Version::parse(&info.major, &info.minor)
         .with_context(|| format!("the API server has a version that makes no sense: {}", info.git_version))?;

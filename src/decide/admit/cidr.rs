@@ -21,12 +21,44 @@ pub fn list(text: &str) -> Result<Vec<Cidr>, Vec<String>> {
     if faults.is_empty() { Ok(ranges) } else { Err(faults) }
 }
 
+/// The fewest ranges that hold exactly the same addresses, in order: a cluster's nodes have a piece each of one range.
+pub fn joined(ranges: impl IntoIterator<Item = Cidr>) -> Vec<Cidr> {
+    let mut sorted: Vec<Cidr> = ranges.into_iter().collect();
+    // A range comes before what it holds.
+    sorted.sort_unstable();
+    let mut joined: Vec<Cidr> = Vec::new();
+    for mut range in sorted {
+        if joined.last().is_some_and(|last| last.overlaps(range)) {
+            continue;
+        }
+        // Two halves become one, and that may be a half again.
+        while let Some(last) =
+            joined.pop_if(|last| last.length == range.length && last.parent() == range.parent())
+        {
+            range = last.parent().unwrap_or(last);
+        }
+        joined.push(range);
+    }
+    joined
+}
+
 // === impl Cidr ===
 
 impl Cidr {
     /// Whether an address is in the range. One of the other family never is.
     pub fn contains(self, address: IpAddr) -> bool {
         address.is_ipv4() == self.first.is_ipv4() && truncated(address, self.length) == self.first
+    }
+
+    /// Whether two ranges have an address in common. Then one of them holds the other.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.contains(other.first) || other.contains(self.first)
+    }
+
+    /// The range of twice the size around it; none around all there is.
+    fn parent(self) -> Option<Self> {
+        let length = self.length.checked_sub(1)?;
+        Some(Self { first: truncated(self.first, length), length })
     }
 }
 
@@ -114,5 +146,46 @@ mod tests {
         assert!(!holds("fd00::/48", "fd00:0:1::1"));
         assert!(!holds("::/0", "10.0.0.1"));
         assert!(holds("0.0.0.0/0", "255.1.2.3"));
+    }
+
+    #[test]
+    fn ranges_overlap_where_one_holds_the_other() {
+        let overlap = |one: &str, two: &str| {
+            let (one, two): (Cidr, Cidr) = (one.parse().unwrap(), two.parse().unwrap());
+            assert_eq!(one.overlaps(two), two.overlaps(one));
+            one.overlaps(two)
+        };
+        assert!(overlap("10.0.0.0/16", "10.0.4.0/24"));
+        assert!(overlap("10.0.0.0/16", "10.0.0.0/16"));
+        assert!(!overlap("10.0.0.0/24", "10.0.1.0/24"));
+        assert!(!overlap("0.0.0.0/0", "::/0"));
+    }
+
+    #[test]
+    fn pieces_of_a_range_are_joined() {
+        let joined = |text: &str| {
+            let ranges: Vec<_> = joined(list(text).unwrap()).iter().map(ToString::to_string).collect();
+            ranges.join(",")
+        };
+        assert_eq!(joined("10.244.1.0/24,10.244.0.0/24,10.244.3.0/24,10.244.2.0/24"), "10.244.0.0/22");
+        assert_eq!(joined("10.244.1.0/24,10.244.2.0/24"), "10.244.1.0/24,10.244.2.0/24");
+        assert_eq!(joined("10.0.0.0/8,10.244.2.0/24,10.0.0.0/8,fd00::/48"), "10.0.0.0/8,fd00::/48");
+        assert_eq!(joined("0.0.0.0/1,128.0.0.0/1"), "0.0.0.0/0");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn joining_ranges_changes_no_address(
+            pieces in proptest::collection::vec((0_u32..64, 26_u8..=32), 0..12), asked in 0_u32..64,
+        ) {
+            let range = |(bits, length): (u32, u8)| Cidr { first: truncated(IpAddr::V4(bits.into()), length), length };
+            let before: Vec<_> = pieces.into_iter().map(range).collect();
+            let after = joined(before.clone());
+            let asked = IpAddr::V4(asked.into());
+            let holds = |ranges: &[Cidr]| ranges.iter().filter(|range| range.contains(asked)).count();
+            proptest::prop_assert_eq!(holds(&before) > 0, holds(&after) == 1);
+            proptest::prop_assert!(after.is_sorted() && after.len() <= before.len());
+            proptest::prop_assert_eq!(joined(after.clone()), after);
+        }
     }
 }

@@ -6,7 +6,11 @@ use http::Uri;
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::Value;
 
-use super::{Request, Verdict, cidr, decoded, name_fault, supported};
+use super::{
+    Request, Verdict,
+    cidr::{self, Cidr},
+    decoded, name_fault, supported,
+};
 use crate::{
     api::{
         Cluster,
@@ -29,11 +33,10 @@ pub(super) fn form(request: &Request, object: &Value) -> Verdict {
     link(&cluster.spec, &mut verdict);
     taints(&cluster.spec.taints, &mut verdict);
     let annotations = cluster.metadata.annotations.unwrap_or_default();
-    if let Some(ranges) = annotations.get(annotation::ENDPOINT_CIDRS)
-        && let Err(faults) = cidr::list(ranges)
-    {
-        for fault in faults {
-            verdict.fault(format!("metadata.annotations[{}]", annotation::ENDPOINT_CIDRS), fault);
+    for key in [annotation::ENDPOINT_CIDRS, annotation::POD_CIDRS] {
+        let faults = annotations.get(key).and_then(|ranges| cidr::list(ranges).err());
+        for fault in faults.unwrap_or_default() {
+            verdict.fault(format!("metadata.annotations[{key}]"), fault);
         }
     }
     verdict
@@ -47,6 +50,36 @@ pub(super) fn beside(view: &View, request: &Request, object: &Value, verdict: &m
         let way_out = "a cluster can be a member once only; delete that one first";
         verdict.fault("spec.id", format!("Cluster {twin} has the same: {way_out}"));
     }
+    let pods = object
+        .pointer("/metadata/annotations")
+        .and_then(|annotations| annotations.get(annotation::POD_CIDRS));
+    if let Some(Ok(pods)) = pods.and_then(Value::as_str).map(cidr::list) {
+        overlaps(request.object_name(), &pods, view.pod_ranges())
+            .into_iter()
+            .for_each(|said| verdict.warn(said));
+    }
+}
+
+/// What is to be said where pods of a cluster can have the addresses of pods of another: a sentence for each other.
+pub fn overlaps<'a>(
+    name: &str,
+    pods: &[Cidr],
+    others: impl IntoIterator<Item = (&'a str, &'a [Cidr])>,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    for (other, theirs) in others.into_iter().filter(|(other, _)| *other != name) {
+        let pairs = pods.iter().flat_map(|mine| theirs.iter().map(move |their| (mine, their)));
+        let mut common = pairs.filter(|(mine, their)| mine.overlaps(**their));
+        if let Some((mine, their)) = common.next() {
+            let more = common.count();
+            let more = if more == 0 { String::new() } else { format!(", and {more} more such pairs") };
+            said.push(format!(
+                "pods of cluster {name} have addresses of {mine}, pods of cluster {other} of {their}{more}: these ranges \
+                 overlap, so traffic between the two can reach the wrong pod; give one of them another range"
+            ));
+        }
+    }
+    said
 }
 
 fn link(spec: &ClusterSpec, verdict: &mut Verdict) {

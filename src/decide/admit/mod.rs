@@ -32,7 +32,10 @@ use kube::core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use self::request::{Operation, Request, Verdict};
+pub use self::{
+    cluster::overlaps,
+    request::{Operation, Request, Verdict},
+};
 use super::{fault::Shown, ids::InvalidName, view::View};
 use crate::api::{
     cluster as cluster_api, mcs,

@@ -117,3 +117,31 @@ fn a_cluster_is_a_member_once() {
     );
     assert!(hub.create(&cluster("member1", &spec)).faults().is_empty());
 }
+
+#[test]
+fn pods_of_two_members_with_the_same_addresses_are_warned_about() {
+    let member = |name: &str, ranges: &str| {
+        let named = format!("{{name: {name}, annotations: {{tombolo.dev/pod-cidrs: '{ranges}'}}}}");
+        let text = cluster("NAME", &format!("{{syncMode: Push, {LINK}}}"));
+        text.replace("{name: NAME}", &named)
+    };
+    let hub = Hub::of(&[&member("west", "10.1.0.0/16, 10.2.0.0/16")]);
+    assert!(hub.create(&member("east", "10.0.0.0/16")).warnings().is_empty());
+    assert!(hub.create(&member("west", "10.1.0.0/16")).warnings().is_empty(), "not with itself");
+    assert_eq!(
+        hub.create(&member("east", "10.0.0.0/16,10.2.4.0/24")).warnings(),
+        [
+            "pods of cluster east have addresses of 10.2.4.0/24, pods of cluster west of 10.2.0.0/16: these ranges overlap, \
+          so traffic between the two can reach the wrong pod; give one of them another range"
+        ]
+    );
+    let both = hub.create(&member("east", "10.0.0.0/8"));
+    assert!(both.warnings()[0].contains("of 10.1.0.0/16, and 1 more such pairs: "), "{both:?}");
+    assert_eq!(
+        hub.create(&member("east", "10.0.0.1/8")).faults(),
+        [
+            "metadata.annotations[tombolo.dev/pod-cidrs]: \"10.0.0.1/8\" is an address and not a range; 10.0.0.0/8 is the \
+          range around it"
+        ]
+    );
+}

@@ -1,0 +1,99 @@
+//! What a member's Cluster and Secret on the hub are to be: what was there, with what is asked for.
+
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{Config, Resource, ResourceExt};
+
+use super::{Credentials, Request, shown};
+use crate::{
+    api::{
+        Cluster,
+        cluster::{ClusterSpec, SecretReference, SyncMode},
+        names::{annotation, finalizer, karmada, label},
+    },
+    membership::check::Found,
+};
+
+/// What is to be on the hub.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) request: &'a Request,
+    pub(super) found: &'a Found,
+    pub(super) way: &'a Config,
+}
+
+// === impl Wanted ===
+
+impl Wanted<'_> {
+    /// Where the hub reaches the member's API server.
+    pub(super) fn endpoint(&self) -> String {
+        let given = self.request.api_endpoint.clone();
+        given.unwrap_or_else(|| self.way.cluster_url.to_string().trim_end_matches('/').to_owned())
+    }
+
+    /// The member's Cluster. Nothing that is not asked for goes: a region that went would move workloads.
+    pub(super) fn cluster(&self) -> Cluster {
+        let Request { name, labels, provider, region, zones, .. } = self.request;
+        let found = self.found.cluster(name);
+        let mut cluster =
+            found.cloned().unwrap_or_else(|| Cluster::new(name.as_str(), ClusterSpec::default()));
+        let spec = &mut cluster.spec;
+        spec.sync_mode = SyncMode::Push;
+        spec.id.get_or_insert_with(|| self.found.id().to_owned());
+        spec.api_endpoint = Some(self.endpoint());
+        spec.secret_ref =
+            Some(SecretReference { namespace: self.request.hub_namespace.clone(), name: name.to_string() });
+        for (field, given) in [(&mut spec.provider, provider), (&mut spec.region, region)] {
+            if given.is_some() {
+                field.clone_from(given);
+            }
+        }
+        if !zones.is_empty() {
+            (spec.zone, spec.zones) = (None, zones.clone());
+        }
+        if !labels.is_empty() {
+            cluster.labels_mut().extend(labels.clone());
+        }
+        if !self.found.pods.is_empty() {
+            cluster.annotations_mut().insert(annotation::POD_CIDRS.to_owned(), shown(&self.found.pods));
+        }
+        if !cluster.finalizers().iter().any(|it| it == finalizer::MEMBER) {
+            cluster.finalizers_mut().push(finalizer::MEMBER.to_owned());
+        }
+        cluster
+    }
+
+    /// The Secret that the hub reaches the member by. It goes with the Cluster of that UID.
+    pub(super) fn secret(
+        &self,
+        found: Option<&Secret>,
+        credentials: &Credentials,
+        owner: Option<&str>,
+    ) -> Secret {
+        let name = self.request.name.to_string();
+        let mut secret = found.cloned().unwrap_or_default();
+        secret.metadata.name = Some(name.clone());
+        secret.metadata.namespace = Some(self.request.hub_namespace.clone());
+        secret.labels_mut().insert(label::MEMBER.to_owned(), name.clone());
+        let token = (karmada::SECRET_TOKEN, Some(&credentials.token));
+        let authorities = (karmada::SECRET_CA_BUNDLE, credentials.authorities.as_ref());
+        let data = [token, authorities]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), ByteString(value?.as_bytes().to_vec()))));
+        secret.data = Some(data.collect());
+        secret.type_.get_or_insert_with(|| "Opaque".to_owned());
+        if let Some(uid) = owner {
+            let owner = OwnerReference {
+                api_version: Cluster::api_version(&()).into_owned(),
+                kind: Cluster::kind(&()).into_owned(),
+                name,
+                uid: uid.to_owned(),
+                ..OwnerReference::default()
+            };
+            secret.metadata.owner_references = Some(vec![owner]);
+        }
+        secret
+    }
+}
+
+#[cfg(test)]
+mod tests;
