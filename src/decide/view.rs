@@ -254,8 +254,8 @@ macro_rules! policies {
 
             #[doc = concat!("Takes note of all objects of the kind ", stringify!($Kind), ".")]
             pub fn $reset(&mut self, policies: impl IntoIterator<Item = $Kind>) {
-                let kept = self.$index.policies().map(|policy| policy.key.clone());
-                let mut gone: BTreeSet<_> = kept.filter(|key| key.namespace.is_some() == $namespaced).collect();
+                let kept = self.$index.keys().filter(|key| key.namespace.is_some() == $namespaced);
+                let mut gone: BTreeSet<_> = kept.cloned().collect();
                 for policy in policies {
                     gone.remove(&PolicyKey::of(&policy.metadata));
                     self.$apply(policy);

@@ -75,6 +75,11 @@ impl<T> Index<T> {
         self.policies.values()
     }
 
+    /// The keys of all policies, also of those with faults.
+    pub fn keys(&self) -> impl Iterator<Item = &PolicyKey> {
+        self.policies.keys().chain(self.faulty.keys())
+    }
+
     /// Why a policy takes no part in matching; nothing if it does.
     pub fn faults(&self, key: &PolicyKey) -> &[Fault] {
         self.faulty.get(key).map(Vec::as_slice).unwrap_or_default()

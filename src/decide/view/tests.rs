@@ -75,6 +75,20 @@ fn a_reset_of_one_kind_leaves_the_other_that_shares_its_index() {
 }
 
 #[test]
+fn a_reset_forgets_a_policy_with_faults_too() {
+    let mut view = View::new("tombolo-system");
+    let mut faulty = policy("a");
+    faulty.spec.resource_selectors.clear();
+    let key = PolicyKey::of(&faulty.metadata);
+    view.apply_propagation_policy(faulty);
+    assert_eq!(view.propagations().faults(&key).len(), 1);
+    view.reset_cluster_propagation_policies([]);
+    assert_eq!(view.propagations().faults(&key).len(), 1, "that is another kind");
+    view.reset_propagation_policies([]);
+    assert_eq!(view.propagations().faults(&key), []);
+}
+
+#[test]
 fn records_come_and_go() {
     let mut view = View::new("tombolo-system");
     let key = ServiceKey::parse("shop", "serve").unwrap();
