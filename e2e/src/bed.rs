@@ -23,7 +23,7 @@ use crate::{
     process::{Identity, Process},
     progress::say,
     record::{Claim, Record, Recorded},
-    tombolo::{self, Component, Role},
+    tombolo::{self, Component, Place, Role},
     tools::{Tool, Tools},
 };
 
@@ -258,14 +258,22 @@ impl Bed {
     async fn start_tombolo(&mut self) -> Result<()> {
         let binary = tokio::task::spawn_blocking(tombolo::binary).await??;
         self.prepare_hub()?;
-        let (state, logs) = (self.trace.path("state"), self.trace.path("logs"));
-        let agents = self.members.iter().map(|member| (Role::Agent, member, &[][..]));
-        let roles = std::iter::once((Role::Hub, &self.hub, &self.spec.hub_flags[..])).chain(agents);
-        let starting =
-            roles.map(|(role, plane, flags)| Component::start(&binary, role, flags, plane, &state, &logs));
-        self.tombolo = try_join_all(starting).await?;
+        let (folder, logs) = (&self.trace.path("state"), &self.trace.path("logs"));
+        let agents = self.members.iter().map(|plane| {
+            Component::start(&binary, Role::Agent, "tombolo-agent", &[], Place { plane, folder, logs })
+        });
+        let hub = self.start_hub(&binary, "tombolo-hub", &self.spec.hub_flags);
+        let (hub, agents) = futures::try_join!(hub, try_join_all(agents))?;
+        self.tombolo = std::iter::once(hub).chain(agents).collect();
         say("tombolo is running: a hub, and an agent a member");
         Ok(())
+    }
+
+    /// Starts a hub under a name; several are replicas of one another.
+    pub async fn start_hub(&self, binary: &Path, name: &str, flags: &[String]) -> Result<Component> {
+        let (folder, logs) = (&self.trace.path("state"), &self.trace.path("logs"));
+        let place = Place { plane: &self.hub, folder, logs };
+        Component::start(binary, Role::Hub, name, flags, place).await
     }
 
     /// Installs what the hub's chart installs beside the hub itself: the CRDs and its namespace.

@@ -31,6 +31,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Component {
     pub(crate) process: Process,
     health: u16,
+    webhook: Option<SocketAddr>,
+}
+
+/// Where processes of Tombolo run.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The cluster that they talk to.
+    pub plane: &'a ControlPlane,
+    /// The bed's state.
+    pub folder: &'a Path,
+    /// The bed's logs.
+    pub logs: &'a Path,
 }
 
 /// What a process of Tombolo is.
@@ -56,35 +68,38 @@ impl Role {
 // === impl Component ===
 
 impl Component {
-    /// Starts `tombolo hub` or `tombolo agent` for a cluster and returns when it is ready.
+    /// Starts `tombolo hub` or `tombolo agent` under a name and returns when it is ready.
     pub async fn start(
         binary: &Path,
         role: Role,
+        name: &str,
         flags: &[String],
-        plane: &ControlPlane,
-        folder: &Path,
-        logs: &Path,
+        place: Place<'_>,
     ) -> Result<Self> {
-        let role_name = role.name();
-        // An identity of its own, as in production: what it writes is told from what users write.
+        let (role_name, Place { plane, folder, logs }) = (role.name(), place);
+        // An identity of its own, as in production: what it writes is told from what users write. Replicas share it.
         let user = format!("tombolo-{role_name}");
         let subject = Subject { user: &user, group: Some("system:masters") };
-        let kubeconfig = plane.component(&folder.join(&plane.name), &user, subject)?;
-        let log = logs.join(&plane.name).join(format!("{user}.log"));
+        let kubeconfig = plane.component(&folder.join(&plane.name), name, subject)?;
+        let log = logs.join(&plane.name).join(format!("{name}.log"));
+        let has_url = flags.iter().any(|flag| flag.starts_with("--webhook-url="));
         ports::on_one(
             || ports::free(LOOPBACK),
             async |port| {
                 let mut command = Command::new(binary);
                 command.arg(role_name).arg("--kubeconfig").arg(&kubeconfig).args(flags);
                 command.arg(format!("--health-address={LOOPBACK}:{port}"));
-                if role == Role::Hub {
-                    let address = SocketAddr::new(plane.addresses.api(), ports::free(plane.addresses.api())?);
-                    command
-                        .arg(format!("--webhook-address={address}"))
-                        .arg(format!("--webhook-url=https://{address}"));
+                let host = plane.addresses.api();
+                let webhook = match role {
+                    Role::Hub => Some(SocketAddr::new(host, ports::free(host)?)),
+                    Role::Agent => None,
+                };
+                if let Some(address) = webhook {
+                    command.arg(format!("--webhook-address={address}"));
+                    command.args((!has_url).then(|| format!("--webhook-url=https://{address}")));
                 }
-                let process = process::spawn(&format!("{}/{user}", plane.name), &log, command)?;
-                let mut this = Self { process, health: port };
+                let process = process::spawn(&format!("{}/{name}", plane.name), &log, command)?;
+                let mut this = Self { process, health: port, webhook };
                 until(&format!("{} is ready", this.process.name), PATIENCE, async || this.check().await)
                     .await?;
                 Ok(this)
@@ -96,6 +111,11 @@ impl Component {
     /// What it says at a path of its health server, such as `/metrics`.
     pub async fn says(&self, path: &str) -> Result<String> {
         get(self.health, path).await
+    }
+
+    /// Where its webhook listens, if it has one.
+    pub fn webhook(&self) -> Option<SocketAddr> {
+        self.webhook
     }
 
     /// Its process number.

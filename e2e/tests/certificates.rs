@@ -1,5 +1,8 @@
 //! The webhook's certificates: made, rotated and exchanged while admission goes on.
 
+#[path = "certificates/replicas.rs"]
+mod replicas;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -14,6 +17,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::PostParams};
+use replicas::two_hubs_share_one_secret_and_follow_a_rotation_without_one_failed_request;
 use tombolo::api::{PropagationPolicy, propagation::PropagationSpec};
 use tombolo_e2e::{
     bed::{Bed, Spec},
@@ -24,16 +28,18 @@ use tombolo_e2e::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(120);
+/// So short that everything is rotated within a test.
+const LIFETIMES: [&str; 3] =
+    ["--webhook-authority-lifetime=60", "--webhook-certificate-lifetime=30", "--webhook-overlap=5"];
 
 fn main() -> ExitCode {
-    let flags =
-        ["--webhook-authority-lifetime=60", "--webhook-certificate-lifetime=30", "--webhook-overlap=5"];
-    let spec = Spec { hub_flags: flags.map(str::to_owned).to_vec(), ..Spec::api(0) };
+    let spec = Spec { hub_flags: LIFETIMES.map(str::to_owned).to_vec(), ..Spec::api(0) };
     suite::run(
         spec,
         tests![
             serving_certificate_and_authority_rotate_under_load_without_one_failed_request,
             a_certificate_from_files_is_exchanged_when_they_change_and_garbage_is_not_taken,
+            two_hubs_share_one_secret_and_follow_a_rotation_without_one_failed_request,
         ],
     )
 }

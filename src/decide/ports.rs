@@ -231,7 +231,10 @@ impl PortConflict {
         let (h, t) = (&self.here, &self.there);
         match self.clash {
             Clash::Port => format!("{subject}: {} {here}, {} {there}", h.key, t.key),
-            Clash::Protocol => format!("{subject}: protocol {} {here}, {} {there}", h.key, t.key),
+            Clash::Protocol => {
+                let (number, h, t) = (key.port, h.key.protocol, t.key.protocol);
+                format!("{subject} ({number}): protocol {h} {here}, {t} {there}")
+            }
             Clash::Name => format!("port {key}: name {:?} {here}, {:?} {there}", h.name, t.name),
             Clash::AppProtocol => {
                 let app = |port: &Port| port.app_protocol.as_deref().unwrap_or_default().to_owned();

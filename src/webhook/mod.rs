@@ -31,7 +31,8 @@ pub struct Args {
     /// Where the webhook listens.
     #[arg(long, default_value = "[::]:9443", value_name = "ADDRESS:PORT")]
     webhook_address: SocketAddr,
-    /// How API servers reach the webhook where the hub runs outside their cluster, such as https://10.0.0.1:9443.
+    /// How API servers reach the webhook where the hub runs outside their cluster, such as https://10.0.0.1:9443; the same
+    /// for all replicas.
     #[arg(long, value_name = "URL", conflicts_with = "webhook_service")]
     webhook_url: Option<String>,
     /// The Service by which API servers reach the webhook, in Tombolo's own namespace.

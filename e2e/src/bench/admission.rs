@@ -22,7 +22,7 @@ use crate::{
     ports,
     process::{self, Process},
     progress::say,
-    tombolo::{Component, Role},
+    tombolo::Component,
     wait::until,
 };
 
@@ -181,17 +181,15 @@ impl Ground {
     }
 
     async fn open(&self, way: Way) -> Result<Option<Webhook>> {
-        let (state, logs) = (self.bed.dir().join("state"), self.bed.dir().join("logs"));
         Ok(match way {
             Way::Free => None,
-            Way::Noop => Some(Webhook::Noop(self.noop(&state, &logs)?)),
-            Way::Ours => Some(Webhook::Ours(
-                Component::start(&self.tombolo, Role::Hub, &[], &self.bed.hub, &state, &logs).await?,
-            )),
+            Way::Noop => Some(Webhook::Noop(self.noop()?)),
+            Way::Ours => Some(Webhook::Ours(self.bed.start_hub(&self.tombolo, "tombolo-hub", &[]).await?)),
         })
     }
 
-    fn noop(&self, state: &std::path::Path, logs: &std::path::Path) -> Result<Process> {
+    fn noop(&self) -> Result<Process> {
+        let (state, logs) = (self.bed.dir().join("state"), self.bed.dir().join("logs"));
         let host = self.bed.hub.addresses.api();
         let address = SocketAddr::new(host, ports::free(host)?);
         let authority = Authority::new(&state.join("noop"), "ca")?;

@@ -132,6 +132,7 @@ impl Case {
             if said.done { "admitted" } else { "refused" },
             said.text
         );
+        ensure!(self.refused || said.text.contains("Warning: "), "nothing is warned about");
         ensure!(
             said.text == expected.trim_end(),
             "kubectl says otherwise:\n{}",

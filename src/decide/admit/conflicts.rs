@@ -101,7 +101,7 @@ pub(super) fn judge(
     subject: Subject<'_>,
     verdict: &mut Verdict,
 ) {
-    let mut refused = 0;
+    let (mut refused, before_these) = (0, verdict.faults.len());
     for key in services {
         let change = Change { key, subject, old: Picture::of(before, key), new: Picture::of(after, key) };
         let rule = match subject.rule {
@@ -118,7 +118,11 @@ pub(super) fn judge(
     }
     if let Some(more) = refused.checked_sub(SERVICES).filter(|more| *more > 0) {
         let field = if let About::Policy(field) = subject.about { field } else { "spec" };
-        verdict.fault(field, format!("{more} services more would have port conflicts"));
+        verdict.fault(field, format!("{more} services more would have port conflicts; use the same ports"));
+    }
+    // Once for all of them.
+    if let Some(last) = verdict.faults[before_these..].last_mut() {
+        last.message.push_str(&words::way_out(subject.about));
     }
     let unknown = before.view.unknown();
     if !unknown.is_empty() && !services.is_empty() {
@@ -141,10 +145,12 @@ struct Change<'a> {
 
 impl Change<'_> {
     fn judge(&self, rule: Rule, verdict: &mut Verdict) {
-        let known = self.old.contradictions();
-        for (contradiction, sides) in &self.new.contradictions() {
-            let text = Text { change: self, contradiction, sides };
-            let stands = known.get(contradiction).is_some_and(|known| sides.is_within(known));
+        let (known, found) = (self.old.contradictions(), self.new.contradictions());
+        let mut texts: Vec<_> =
+            found.iter().map(|(contradiction, sides)| Text { change: self, contradiction, sides }).collect();
+        texts.sort_by_key(Text::index);
+        for text in texts {
+            let stands = known.get(text.contradiction).is_some_and(|known| text.sides.is_within(known));
             match rule {
                 _ if stands => verdict.warn(format!("{} (so before this change too)", text.short())),
                 Rule::Tell => verdict.warn(format!("this brings a port conflict about: {}", text.short())),

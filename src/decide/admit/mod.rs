@@ -2,8 +2,8 @@
 //!
 //! [`mutate`] and [`admit`] are the two routes of the webhook. An object is judged first by itself (its *form*, one file a
 //! kind), then beside what the hub holds, which is the [`View`]: `state` is the hub as it would be after the change,
-//! `conflicts` compares the ports of a service before and after, `references` finds names of nothing, `removal` says
-//! what a deletion hits.
+//! `conflicts` compares the ports of a service before and after, `references` finds names of nothing, `vain` what has
+//! no effect, `removal` says what a deletion hits.
 //!
 //! Invariants: a denial has a fault, and all faults at once; nothing that can be read makes it panic; an object that was
 //! admitted may be written again unchanged.
@@ -24,6 +24,7 @@ mod service_import;
 mod state;
 #[cfg(test)]
 mod tests;
+mod vain;
 mod winners;
 
 use std::str::FromStr;

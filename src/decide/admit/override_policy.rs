@@ -12,7 +12,7 @@ use super::{
     ready, references,
     selection::Selection,
     state::{Change, Part, State},
-    supported, winners,
+    supported, vain, winners,
 };
 use crate::{
     api::{OverridePolicy, overrides::OverrideSpec},
@@ -32,9 +32,12 @@ const EXAMINED: usize = 20;
 pub(super) fn form(view: &View, request: &Request, object: &Value) -> Verdict {
     let mut verdict = Verdict::default();
     supported(request, object, &mut verdict);
-    if let Some(policy) = decoded(object, &mut verdict)
-        && let Err(faults) = edit(view, request, policy)
-    {
+    let Some(policy) = decoded::<OverridePolicy>(object, &mut verdict) else {
+        return verdict;
+    };
+    vain::selectors(&policy.spec.resource_selectors, &mut verdict);
+    vain::overriders(&policy.spec, &mut verdict);
+    if let Err(faults) = edit(view, request, policy) {
         verdict.more_faults(faults);
     }
     verdict

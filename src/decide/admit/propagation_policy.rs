@@ -11,7 +11,7 @@ use super::{
     decoded, ready, references,
     selection::Selection,
     state::{Change, Part, State},
-    supported,
+    supported, vain,
     winners::{self, Own},
 };
 use crate::{
@@ -28,9 +28,11 @@ use crate::{
 pub(super) fn form(view: &View, request: &Request, object: &Value) -> Verdict {
     let mut verdict = Verdict::default();
     supported(request, object, &mut verdict);
-    if let Some(policy) = decoded(object, &mut verdict)
-        && let Err(faults) = edit(view, request, policy)
-    {
+    let Some(policy) = decoded::<PropagationPolicy>(object, &mut verdict) else {
+        return verdict;
+    };
+    vain::selectors(&policy.spec.resource_selectors, &mut verdict);
+    if let Err(faults) = edit(view, request, policy) {
         verdict.more_faults(faults);
     }
     verdict
@@ -44,6 +46,7 @@ pub(super) fn beside(view: &View, request: &Request, object: &Value, verdict: &m
         return;
     }
     references::of_propagation(view, &policy.spec, verdict);
+    vain::placement(view, &policy.spec.placement, verdict);
     let selection = Selection::new(view, &request.namespace, &policy.spec.resource_selectors);
     let after = State::after(view, Change::Propagation(&edited));
     let own = Own { key: &edited_key(request), priority: policy.spec.priority };

@@ -52,7 +52,7 @@ pub enum Operation {
 pub struct Verdict {
     /// What is wrong, by field.
     pub faults: Vec<Fault>,
-    /// What is legal and probably not meant.
+    /// What is legal and probably not meant; nothing where there are faults.
     pub warnings: Vec<String>,
     /// What is to be filled in.
     pub patch: Patch,
@@ -119,10 +119,14 @@ impl Verdict {
         self.warnings.push(warning.into());
     }
 
-    /// As an API server passes it on: no warning twice, none too long, not too many, no line breaks.
+    /// As an API server passes it on: no warning twice, none too long, not too many, no line breaks. And none beside a
+    /// fault: of an object that is not stored, only what keeps it out is worth reading.
     pub(super) fn fit(mut self) -> Self {
         let mut seen = std::collections::BTreeSet::new();
         self.faults.dedup();
+        if !self.allowed() {
+            self.warnings.clear();
+        }
         self.warnings.retain(|warning| seen.insert(warning.clone()));
         let more = self.warnings.len().saturating_sub(WARNINGS);
         if more > 0 {

@@ -26,7 +26,15 @@ fn origin(object: ObjectKey) -> Origin {
 
 fn stamps(object: ObjectKey) -> Stamps {
     let origin = origin(object);
-    Stamps { hub: origin.hub.clone(), origin, preserve: false, delete_with_policy: false, adopted: false }
+    Stamps {
+        hub: origin.hub.clone(),
+        origin,
+        preserve: false,
+        delete_with_policy: false,
+        adopted: false,
+        dependency: false,
+        replicas: None,
+    }
 }
 
 #[test]

@@ -99,18 +99,15 @@ impl Spread {
         holding: &BTreeSet<ClusterName>,
     ) -> Result<BTreeSet<ClusterName>, String> {
         if pool.len() < self.clusters.min {
-            return Err(format!(
-                "{} clusters will do, and at least {} are asked for",
-                pool.len(),
-                self.clusters.min
-            ));
+            let (found, min) = (pool.len(), self.clusters.min);
+            return Err(format!("at least {min} clusters are asked for, and {found} will do"));
         }
         for (topology, bounds) in &self.topologies {
             let found: BTreeSet<_> = pool.iter().flat_map(|member| topology.values(member)).collect();
             if found.len() < bounds.min {
                 let (found, name, min) = (found.len(), topology.name(), bounds.min);
                 return Err(format!(
-                    "the clusters that will do are in {found} {name}s, and at least {min} are asked for"
+                    "at least {min} {name}s are asked for, and the clusters that will do are in {found}"
                 ));
             }
         }

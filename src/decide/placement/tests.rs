@@ -152,13 +152,13 @@ fn the_first_group_that_will_do_is_taken() {
     assert_eq!((far.group.as_deref(), far.targets), (Some("far"), names(&["us-1", "us-2", "us-3"])));
     assert_eq!(
         far.passed_over[1],
-        ("near".into(), "2 clusters will do, and at least 3 are asked for".to_owned())
+        ("near".into(), "at least 3 clusters are asked for, and 2 will do".to_owned())
     );
     assert_eq!(far.excluded["eu-1"], Exclusion::Affinity(Mismatch::Name));
 
     let none = groups(json!({ "minGroups": 4 })).place(&fleet(), &names(&[]));
     assert_eq!((none.group, none.targets.len(), none.passed_over.len()), (None, 0, 3));
-    assert_eq!(none.unsatisfied.as_deref(), Some("2 clusters will do, and at least 4 are asked for"));
+    assert_eq!(none.unsatisfied.as_deref(), Some("at least 4 clusters are asked for, and 2 will do"));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn constraints_that_cannot_be_met_differ_from_no_place_at_all() {
     let unmet = compile(spread(&[("cluster", 1, 9), ("region", 3, 0)])).place(&fleet(), &names(&[]));
     assert_eq!(
         unmet.unsatisfied.as_deref(),
-        Some("the clusters that will do are in 2 regions, and at least 3 are asked for")
+        Some("at least 3 regions are asked for, and the clusters that will do are in 2")
     );
     assert_eq!(unmet.excluded["eu-1"], Exclusion::Spread);
 }

@@ -12,7 +12,7 @@ use crate::{
         propagation::{Preemption, PropagationSpec, ResourceSelector, Suspension},
     },
     decide::{
-        fault::{Fault, Path},
+        fault::{Fault, Path, Shown},
         ids::ClusterName,
         overrides::Rule,
         placement::Placement,
@@ -137,8 +137,12 @@ fn suspended(suspension: &Suspension, path: &Path<'_>, faults: &mut Vec<Fault>) 
     }
     let listed = on.field("clusterNames");
     for (index, name) in names.enumerate() {
-        faults.extend(
-            name.parse::<ClusterName>().err().map(|error| listed.index(index).fault(error.to_string())),
-        );
+        let fault = match Pattern::parse(name) {
+            Ok(Pattern::Glob(_)) => {
+                Some(format!("{} is a glob, which is not taken here; list the clusters", Shown(name)))
+            }
+            _ => name.parse::<ClusterName>().err().map(|error| error.to_string()),
+        };
+        faults.extend(fault.map(|message| listed.index(index).fault(message)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{ErrorKind, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::decide::fault::{Fault, Path, Shown};
 
@@ -48,13 +48,8 @@ impl Pattern {
         if text.len() > LONGEST {
             return Err(format!("the glob {} has {} bytes, {LONGEST} are allowed", Shown(text), text.len()));
         }
-        let wrong = |error: globset::Error| {
-            format!(
-                "{} is not a glob: {}; write \\ before a *, ?, [ or {{ that stands for itself",
-                Shown(text),
-                error.kind()
-            )
-        };
+        let wrong =
+            |error: globset::Error| format!("{} is not a glob: {}", Shown(text), reason(error.kind()));
         let glob =
             GlobBuilder::new(text).backslash_escape(true).empty_alternates(true).build().map_err(wrong)?;
         let set = GlobSetBuilder::new().add(glob).build().map_err(wrong)?;
@@ -89,6 +84,18 @@ impl Pattern {
             Self::Plain(text) => text,
             Self::Glob(glob) => &glob.text[..glob.literal],
         }
+    }
+}
+
+/// What is wrong with a glob, and the way out.
+fn reason(error: &ErrorKind) -> String {
+    match error {
+        ErrorKind::UnclosedClass => "it has a [ without a ]; close it with ]".to_owned(),
+        ErrorKind::UnclosedAlternates => "it has a { without a }; close it with }".to_owned(),
+        ErrorKind::UnopenedAlternates => "it has a } without a {; put the { before it".to_owned(),
+        ErrorKind::InvalidRange(from, to) => format!("{from}-{to} runs backwards; write {to}-{from}"),
+        ErrorKind::DanglingEscape => "it ends with a \\ that stands before nothing; leave it out".to_owned(),
+        _ => "it cannot be worked out; use several simpler ones".to_owned(),
     }
 }
 

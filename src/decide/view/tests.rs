@@ -80,6 +80,20 @@ fn a_whole_list_of_one_kind_leaves_the_other_that_shares_its_index() {
 }
 
 #[test]
+fn a_whole_list_forgets_a_policy_with_faults_too() {
+    let mut view = View::new("tombolo-system");
+    let mut faulty = policy("a");
+    faulty.spec.resource_selectors.clear();
+    let key = PolicyKey::of(&faulty.metadata);
+    view.apply_propagation_policy(faulty);
+    assert_eq!(view.propagations().faults(&key).len(), 1);
+    view.retain_cluster_propagation_policies(&BTreeSet::new());
+    assert_eq!(view.propagations().faults(&key).len(), 1, "that is another kind");
+    view.retain_propagation_policies(&BTreeSet::new());
+    assert_eq!(view.propagations().faults(&key), []);
+}
+
+#[test]
 fn records_come_and_go() {
     let mut view = View::new("tombolo-system");
     let key = ServiceKey::parse("shop", "serve").unwrap();

@@ -39,17 +39,24 @@ impl Text<'_> {
         }
     }
 
+    /// Which port of the changed object the conflict is in, if the object has ports and it is one of them.
+    pub(super) fn index(&self) -> Option<usize> {
+        let (here, ..) = self.oriented();
+        let (About::Import(offer) | About::Service(offer)) = self.change.subject.about else {
+            return None;
+        };
+        offer.ports.iter().find(|(_, port)| port == here).map(|(index, _)| *index)
+    }
+
     /// The field of the changed object that the conflict is in.
     pub(super) fn field(&self) -> String {
-        let (here, ..) = self.oriented();
         match self.change.subject.about {
             About::Export => "metadata.name".to_owned(),
             About::Policy(field) => field.to_owned(),
-            About::Import(offer) | About::Service(offer) => {
-                let index = offer.ports.iter().find(|(_, port)| port == here).map(|(index, _)| index);
+            About::Import(_) | About::Service(_) => {
                 let field =
                     self.contradiction.clash.field().map_or(String::new(), |field| format!(".{field}"));
-                index.map_or("spec.ports".to_owned(), |index| format!("spec.ports[{index}]{field}"))
+                self.index().map_or("spec.ports".to_owned(), |index| format!("spec.ports[{index}]{field}"))
             }
         }
     }
@@ -59,20 +66,10 @@ impl Text<'_> {
         self.words(false)
     }
 
-    /// The contradiction, since when the other side is there, and the way out.
+    /// The contradiction, since when the other side is there, and what would end it.
     pub(super) fn long(&self) -> String {
-        let rule = format!("{}: {}", annotation::PORT_CONFLICTS, annotation::PORT_CONFLICTS_RESOLVE);
-        let on = match self.change.subject.about {
-            About::Import(_) | About::Export => "this object or its Namespace",
-            About::Service(_) => "the ServiceExport, the Service or their Namespace",
-            About::Policy(_) => "the ServiceExport, this policy or the Namespace",
-        };
         let same = self.contradiction.clash.field().unwrap_or("port");
-        format!(
-            "{}; use the same {same}, or annotate {on} with `{rule}`: then ports are merged instead of refused, which is \
-             also the way to move from one port to another step by step",
-            self.words(true)
-        )
+        format!("{}; use the same {same}", self.words(true))
     }
 
     fn words(&self, dated: bool) -> String {
@@ -126,6 +123,20 @@ impl Text<'_> {
             None => Some(cluster.to_string()),
         }
     }
+}
+
+/// The way out that holds for all conflicts of a change, to go on with after what would end one of them.
+pub(super) fn way_out(about: About<'_>) -> String {
+    let rule = format!("{}: {}", annotation::PORT_CONFLICTS, annotation::PORT_CONFLICTS_RESOLVE);
+    let on = match about {
+        About::Import(_) | About::Export => "this object or its Namespace",
+        About::Service(_) => "the ServiceExport, the Service or their Namespace",
+        About::Policy(_) => "the ServiceExport, this policy or the Namespace",
+    };
+    format!(
+        ", or annotate {on} with `{rule}`: then ports are merged instead of refused, which is also the way to move from \
+         one port to another step by step"
+    )
 }
 
 /// `a`, `a and b`, `a, b and 3 more`.

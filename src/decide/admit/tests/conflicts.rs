@@ -100,6 +100,27 @@ fn what_conflicts_between_an_import_and_an_export() {
 }
 
 #[test]
+fn several_conflicts_are_told_port_by_port_and_the_way_out_once() {
+    let mut hub = Hub::of(&[MEMBERS, EXPORTED]);
+    hub.add(&service("[{name: http, port: 80}, {name: admin, port: 8080}]"));
+    let since = "in cluster member1 (exported since 2026-11-16T08:00:00Z)";
+    assert_eq!(
+        hub.create(&import("[{name: http, port: 8080}, {name: admin, port: 80}]")).faults(),
+        [
+            format!("spec.ports[0].port: port \"http\": 8080/TCP here, 80/TCP {since}; use the same port"),
+            format!(
+                "spec.ports[0].name: port 8080/TCP: name \"http\" here, \"admin\" {since}; use the same name"
+            ),
+            format!("spec.ports[1].port: port \"admin\": 80/TCP here, 8080/TCP {since}; use the same port"),
+            format!(
+                "spec.ports[1].name: port 80/TCP: name \"admin\" here, \"http\" {since}; use the same name, or annotate \
+                 this object or its Namespace with {WAY_OUT}"
+            ),
+        ]
+    );
+}
+
+#[test]
 fn unnamed_ports_are_the_same_port() {
     let mut hub = Hub::of(&[MEMBERS, EXPORTED]);
     hub.add(&service("[{port: 80, targetPort: 8080}]"));
@@ -118,10 +139,10 @@ fn an_export_conflicts_with_the_import_and_with_what_a_member_exports() {
     let faults = hub.create(export).faults();
     assert_eq!(faults.len(), 2, "{faults:?}");
     let expected = "metadata.name: Service shop/serve: port \"http\": 80/TCP in cluster member1, 81/TCP in cluster member3 \
-                    (exported since 2026-11-01T00:00:00Z); use the same port, or annotate this object or its Namespace";
-    assert!(faults[0].starts_with(expected), "{faults:?}");
+                    (exported since 2026-11-01T00:00:00Z); use the same port";
+    assert_eq!(faults[0], expected);
     let expected = "metadata.name: Service shop/serve: port \"http\": 80/TCP in cluster member1, 8080/TCP in the \
-                    ServiceImport on the hub; use";
+                    ServiceImport on the hub; use the same port, or annotate this object or its Namespace";
     assert!(faults[1].starts_with(expected), "{faults:?}");
 }
 

@@ -1,6 +1,12 @@
 //! Policies by themselves, and their names of nothing.
 
-use super::{EXPORTED, Hub, MEMBERS};
+use serde_json::{Value, json};
+
+use super::{EXPORTED, Hub, MEMBERS, object};
+use crate::{
+    api::support::{self, Support, When},
+    decide::admit::Operation,
+};
 
 fn policy(kind: &str, name: &str, spec: &str) -> String {
     let namespace = if kind.starts_with("Cluster") { "" } else { ", namespace: shop" };
@@ -57,6 +63,55 @@ fn a_field_that_is_refused_as_a_whole_has_one_fault() {
           zone or provider"
         ]
     );
+}
+
+#[test]
+fn every_field_that_is_refused_is_refused_once() {
+    let hub = Hub::of(&[MEMBERS]);
+    for section in support::sections() {
+        for row in section.rows.iter().filter(|row| matches!(row.support, Support::Refused(_))) {
+            let value = match row.when {
+                When::Set | When::IsNot(_) => example(&row.path),
+                When::Is(value) => json!(value),
+            };
+            for kind in section.kinds {
+                let path = row.path.replace("[]", "[0]");
+                let mut manifest = object(&policy(kind, "a", "{}"));
+                if *kind == "Cluster" {
+                    manifest["apiVersion"] = json!("cluster.karmada.io/v1alpha1");
+                }
+                put(&mut manifest, &path, value.clone());
+                let faults = hub.ask(Operation::Create, Some(manifest), None).faults();
+                let about = faults.iter().filter(|fault| fault.starts_with(&path)).count();
+                assert_eq!(about, 1, "{kind} {path}: {faults:?}");
+            }
+        }
+    }
+}
+
+/// A value that a field of that path can have.
+fn example(path: &str) -> Value {
+    match path.rsplit('.').next().unwrap() {
+        "overflowAffinities" => json!([{ "affinityName": "more" }]),
+        "failover" => json!({ "application": { "decisionConditions": { "tolerationSeconds": 5 } } }),
+        "workloadAffinity" => json!({ "affinity": { "groupByLabelKey": "app" } }),
+        "proxyHeader" => json!({ "a": "b" }),
+        _ => json!("x"),
+    }
+}
+
+/// Sets the value at a path, and makes what is around it.
+fn put(object: &mut Value, path: &str, value: Value) {
+    let mut place = object;
+    for step in path.split('.') {
+        let (field, list) = step.strip_suffix("[0]").map_or((step, false), |field| (field, true));
+        place = &mut place[field];
+        if list {
+            *place = json!([{}]);
+            place = &mut place[0];
+        }
+    }
+    *place = value;
 }
 
 #[test]
@@ -195,6 +250,96 @@ fn an_override_that_does_not_fit_its_objects_is_warned_about() {
     let answer = hub.create(&policy("OverridePolicy", "a", spec));
     let prefix = "Service shop/serve cannot be changed so for cluster member1: spec.overrideRules[0].overriders.plaintext[0]";
     assert!(answer.warnings()[0].starts_with(prefix), "{answer:?}");
+}
+
+#[test]
+fn a_label_selector_beside_a_name_is_warned_about() {
+    let hub = Hub::of(&[MEMBERS]);
+    let selectors = "resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web, labelSelector: {}}, \
+        {apiVersion: apps/v1, kind: Deployment, name: 'web-*', labelSelector: {matchLabels: {app: web}}}, \
+        {apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {app: web}}}]";
+    let expected = [
+        "spec.resourceSelectors[1].labelSelector: it does not count beside name, in Karmada neither; leave one of \
+                     them out",
+    ];
+    assert_eq!(
+        hub.create(&policy("PropagationPolicy", "a", &format!("{{{selectors}}}"))).warnings(),
+        expected
+    );
+    let overriding =
+        format!("{{{selectors}, overriders: {{labelsOverrider: [{{operator: add, value: {{a: b}}}}]}}}}");
+    assert_eq!(hub.create(&policy("OverridePolicy", "a", &overriding)).warnings(), expected);
+}
+
+#[test]
+fn an_override_that_changes_nothing_is_warned_about() {
+    let hub = Hub::of(&[MEMBERS]);
+    let table: &[(&str, &[&str])] = &[
+        ("{overrideRules: []}", &["spec.overrideRules: it is empty, so the policy changes nothing"]),
+        ("{}", &["spec.overrideRules: it is empty, so the policy changes nothing"]),
+        (
+            "{targetCluster: {clusterNames: [member1]}, overriders: {plaintext: []}}",
+            &["spec.overriders: it is empty, so the policy changes nothing"],
+        ),
+        (
+            "{overrideRules: [{overriders: {labelsOverrider: [{operator: add, value: {a: b}}]}}, {overriders: {}}]}",
+            &["spec.overrideRules[1].overriders: it is empty, so the rule changes nothing"],
+        ),
+    ];
+    for (spec, expected) in table {
+        assert_eq!(hub.create(&policy("ClusterOverridePolicy", "a", spec)).warnings(), *expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_placement_that_no_cluster_meets_is_warned_about_unless_there_is_none_or_none_that_it_names() {
+    let (none, hub) = (Hub::empty(), Hub::of(&[MEMBERS]));
+    let table: &[(&str, Option<&str>)] = &[
+        ("{}", None),
+        ("{clusterAffinity: {clusterNames: [member1]}}", None),
+        (
+            "{clusterAffinity: {clusterNames: [member1], exclude: [member1]}}",
+            Some("exclude has it (member1)"),
+        ),
+        (
+            "{clusterAffinity: {labelSelector: {matchLabels: {env: test}}}}",
+            Some("its labels do not match labelSelector (member1, member2 and member3)"),
+        ),
+        (
+            "{spreadConstraints: [{spreadByField: cluster, minGroups: 5}]}",
+            Some("at least 5 clusters are asked for, and 3 will do"),
+        ),
+        (
+            "{clusterAffinities: [{affinityName: near, clusterNames: [member9]}, {affinityName: far, exclude: ['*']}]}",
+            Some("near: no cluster will do; far: no cluster will do"),
+        ),
+    ];
+    for (placement, why) in table {
+        let spec = format!(
+            "{{resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}], placement: {placement}}}"
+        );
+        let found = |hub: &Hub| {
+            let answer = hub.create(&policy("PropagationPolicy", "a", &spec));
+            answer.warnings().iter().find(|warning| warning.starts_with("spec.placement: ")).cloned()
+        };
+        let expected = why.map(|why| format!("spec.placement: no cluster meets it now: {why}"));
+        assert_eq!(found(&hub), expected, "{placement}");
+        assert_eq!(found(&none), None, "{placement}");
+    }
+    let named = "{resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}], placement: {clusterAffinity: {clusterNames: \
+                 [member9]}}}";
+    assert_eq!(
+        hub.create(&policy("PropagationPolicy", "a", named)).warnings(),
+        ["spec.placement.clusterAffinity.clusterNames[0]: there is no cluster \"member9\" yet"]
+    );
+}
+
+#[test]
+fn what_is_refused_is_not_warned_about_as_well() {
+    let hub = Hub::of(&[MEMBERS]);
+    let spec = "{resourceSelectors: [{apiVersion: v1, kind: Node}], association: true}";
+    let answer = hub.create(&policy("ClusterPropagationPolicy", "a", spec));
+    assert_eq!((answer.faults().len(), answer.verdict.warnings.len()), (1, 0), "{answer:?}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_placement_is_refused_with_the_field_the_cause_and_the_way_out() {
         ),
         (
             json!({ "clusterAffinity": { "clusterNames": ["{a"] } }),
-            "clusterAffinity.clusterNames[0]: \"{a\" is not a glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?); write \\ before a *, ?, [ or { that stands for itself",
+            "clusterAffinity.clusterNames[0]: \"{a\" is not a glob: it has a { without a }; close it with }",
         ),
         (
             tolerate(json!({ "key": "a", "operator": "Gt", "value": "1" })),
@@ -216,6 +216,13 @@ fn a_policy_is_refused_for_what_karmada_refuses_it_for_too() {
         faults(None, &json!({ "suspension": both })),
         [
             "spec.suspension.dispatchingOnClusters: it cannot stand beside dispatching: true, which holds for all clusters; leave one of them out"
+        ]
+    );
+    let glob = json!({ "dispatchingOnClusters": { "clusterNames": ["member*"] } });
+    assert_eq!(
+        faults(None, &json!({ "suspension": glob })),
+        [
+            "spec.suspension.dispatchingOnClusters.clusterNames[0]: \"member*\" is a glob, which is not taken here; list the clusters"
         ]
     );
 }
