@@ -3,6 +3,9 @@
 //! [`action`] is the only entry. It decides from metadata alone; what needs a live look (an object that is not ours, a template
 //! that seems gone) is an action of its own, and what was seen there is judged by [`taking_over`].
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -38,6 +41,10 @@ pub struct Observed {
     applied: Box<str>,
     /// Who owns which field, as server-side apply writes it; none once all that was applied was seen to be ours.
     managed: Option<Box<str>>,
+    /// Tells what our own entry lists of it.
+    listing: Option<u64>,
+    /// What it listed when all that was applied was ours.
+    settled: Option<u64>,
     /// Changes when somebody takes or leaves a field.
     owners: u64,
     /// Somebody scales it.
@@ -233,6 +240,8 @@ impl Observed {
             adopted: says(annotation::ADOPTED, "true"),
             applied: annotations.get(annotation::APPLIED).map(String::as_str).unwrap_or_default().into(),
             owners: owners(entries),
+            listing: copy::listing(entries),
+            settled: None,
             managed: Some(serde_json::to_string(entries).unwrap_or_default().into()),
             scaled: copy::scaled(entries),
             revision: metadata.labels.as_ref().and_then(Revision::of),
@@ -250,14 +259,22 @@ impl Observed {
 
     /// Takes note of what is seen now, and says whether that is news: a new status is none.
     pub fn renew(&mut self, now: Self) -> bool {
-        let news = Self { resource_version: now.resource_version.clone(), managed: None, ..self.clone() }
-            != Self { managed: None, ..now.clone() };
+        let news = !self.is_same(&now);
         if news {
-            *self = now;
+            let settled = self.settled.filter(|_| self.applied == now.applied && self.uid == now.uid);
+            // What our entry listed tells more than it can say by itself.
+            let managed = now.managed.clone().filter(|_| settled.is_none());
+            *self = Self { settled, managed, ..now };
         } else {
             self.resource_version = now.resource_version;
         }
         news
+    }
+
+    fn is_same(&self, now: &Self) -> bool {
+        let bare =
+            |of: &Self| Self { resource_version: Box::default(), managed: None, settled: None, ..of.clone() };
+        bare(self) == bare(now)
     }
 
     /// Whether it is older than another that was seen, as far as that can be told.
@@ -269,15 +286,17 @@ impl Observed {
     /// Takes note that it is exactly what was applied, which need not be looked at again.
     pub fn settle(&mut self) {
         self.managed = None;
+        self.settled = self.listing;
     }
 
     /// Whether it is exactly what was applied (DESIGN.md 7.8).
     fn is(&self, rendered: &Rendered) -> bool {
+        let entries = || serde_json::from_str::<Vec<ManagedFieldsEntry>>(self.managed.as_deref()?).ok();
         self.applied == rendered.applied
-            && self.managed.as_ref().is_none_or(|entries| {
-                serde_json::from_str::<Vec<ManagedFieldsEntry>>(entries)
-                    .is_ok_and(|entries| copy::holds(&entries, &rendered.body))
-            })
+            && match self.settled {
+                Some(settled) => self.listing == Some(settled),
+                None => entries().is_some_and(|entries| copy::holds(&entries, &rendered.body)),
+            }
     }
 }
 

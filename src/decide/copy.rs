@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub use self::{
     deps::dependencies,
-    managed::{MANAGER, covers, holds, let_go, ours, says_all, scaled},
+    managed::{MANAGER, covers, holds, let_go, listing, ours, says_all, scaled},
     origin::{FORMAT, Origin, Ownership, ownership},
     render::{
         Rendered, Stamps, completions, leave_replicas, render, replicas, retains_replicas, set_completions,

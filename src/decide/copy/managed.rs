@@ -10,7 +10,10 @@ use kube::core::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::quantity;
-use crate::api::names::{self, annotation, label};
+use crate::{
+    api::names::{self, annotation, label},
+    decide::policies::fingerprint,
+};
 
 /// Our name as a field manager. It never changes between releases.
 pub const MANAGER: &str = "tombolo";
@@ -57,12 +60,20 @@ pub fn covers(fields: &Value, body: &Value) -> bool {
 /// Whether our last apply of a body still stands, by the entries of all managers.
 ///
 /// More than [`covers`] sees: an entry of an item that lost all of its fields looks like one that is atomic, unless another
-/// manager's entry shows that it has fields. (If those were removed and not changed, nobody's entry does.)
+/// manager's entry shows that it has fields. (If those were removed and not changed, nobody's does: see [`listing`].)
 pub fn holds(entries: &[ManagedFieldsEntry], body: &Value) -> bool {
     let Some(fields) = ours(entries) else { return false };
     let others = entries.iter().filter(|entry| !is_ours(entry));
     let others: Vec<&Value> = others.filter_map(|entry| Some(&entry.fields_v1.as_ref()?.0)).collect();
     lists_all(fields, &others, body)
+}
+
+/// A fingerprint of what our entry lists, of use within one process: it is the same as long as nobody took any of it.
+///
+/// Kept from the answer to an apply, it tells what [`holds`] cannot: that somebody removed all there was in an entry of a
+/// free-form map.
+pub fn listing(entries: &[ManagedFieldsEntry]) -> Option<u64> {
+    ours(entries).map(fingerprint)
 }
 
 /// Whether a live object already says all that a body says, our own marks aside: then it may be adopted (DESIGN.md 7.2).
@@ -81,10 +92,11 @@ pub fn says_all(live: &Value, body: &Value) -> bool {
 
 /// How an object is let go, as a JSON patch: without our marks and our name among its managers, and as it is otherwise.
 ///
-/// It holds only for the resourceVersion in `metadata`; what the user set for our agents stays.
+/// It names the resourceVersion in `metadata`, so that it is a conflict (409) where the object has another by now: entries
+/// are known by their place. What the user set for our agents stays.
 pub fn let_go(metadata: &ObjectMeta) -> Value {
     let mut patch = vec![json!({
-        "op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version
+        "op": "replace", "path": "/metadata/resourceVersion", "value": metadata.resource_version
     })];
     let mut remove = |path: String| patch.push(json!({ "op": "remove", "path": path }));
     let escaped = |mark: &str| mark.replace('~', "~0").replace('/', "~1");

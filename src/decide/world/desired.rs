@@ -184,6 +184,26 @@ fn changed(
 // === impl Wanted ===
 
 impl Wanted {
+    #[cfg(test)]
+    pub(in crate::decide) fn for_test(
+        hub: &str,
+        key: ObjectKey,
+        object: Value,
+        conflict_resolution: ConflictResolution,
+    ) -> Self {
+        let origin = Origin { hub: hub.into(), template: "1".into(), crd: None, object: key };
+        let stamps = Stamps {
+            hub: hub.into(),
+            origin,
+            preserve: false,
+            delete_with_policy: false,
+            adopted: false,
+            dependency: false,
+            replicas: None,
+        };
+        Self { object, stamps, api_version: "v1".into(), conflict_resolution, retain_replicas: false }
+    }
+
     /// The object as it is applied in a version that the member serves, with respect to what is there.
     pub fn render(&self, api_version: &str, found: Option<Found>) -> Rendered {
         let mut object = self.object.clone();

@@ -143,6 +143,16 @@ fn an_entry_of_another_manager_tells_a_map_that_lost_its_fields_from_one_that_is
 }
 
 #[test]
+fn a_listing_differs_once_anything_of_ours_is_taken() {
+    let us = |fields: Value| [entry("tombolo", "Apply", None, &fields)];
+    let whole = listing(&us(json!({ "f:spec": { "f:map": { ".": {}, "f:a": {} } } })));
+    assert!(whole.is_some());
+    assert_eq!(whole, listing(&us(json!({ "f:spec": { "f:map": { "f:a": {}, ".": {} } } }))));
+    assert_ne!(whole, listing(&us(json!({ "f:spec": { "f:map": {} } }))));
+    assert_eq!(listing(&[]), None);
+}
+
+#[test]
 fn a_live_object_that_says_as_much_and_more_may_be_adopted() {
     let live = yaml(
         "{apiVersion: v1, metadata: {name: a, uid: u, labels: {app: a, more: b}}, spec: {a: 1, more: 2, \
@@ -202,6 +212,7 @@ fn a_quantity_is_the_same_in_any_spelling() {
         ("", "0"),
         ("1x", "1"),
         ("1e99", "1e98"),
+        ("1.5n", "1n"),
         (".", "0"),
     ] {
         assert!(!same(a, b) && !same(b, a), "{a} {b}");
@@ -223,7 +234,7 @@ fn letting_go_takes_our_marks_and_our_entries_and_nothing_else() {
     assert_eq!(
         let_go(&metadata),
         json!([
-            { "op": "test", "path": "/metadata/resourceVersion", "value": "7" },
+            { "op": "replace", "path": "/metadata/resourceVersion", "value": "7" },
             { "op": "remove", "path": "/metadata/labels/tombolo.dev~1hub" },
             { "op": "remove", "path": "/metadata/annotations/tombolo.dev~1applied" },
             { "op": "remove", "path": "/metadata/annotations/tombolo.dev~1origin" },
