@@ -14,6 +14,7 @@ pub mod etcd;
 pub mod images;
 pub mod kubeconfig;
 pub mod kubectl;
+pub mod membership;
 pub mod network;
 pub mod node;
 pub mod packages;
