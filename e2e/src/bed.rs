@@ -48,6 +48,12 @@ pub struct Spec {
     /// More flags for `tombolo hub`.
     #[arg(long = "hub-flag", value_name = "FLAG", allow_hyphen_values = true)]
     pub hub_flags: Vec<String>,
+    /// Make the members members of the hub, by `tombolo join`.
+    #[arg(long, conflicts_with = "bare")]
+    pub joined: bool,
+    /// More flags for `tombolo join`.
+    #[arg(long = "join-flag", value_name = "FLAG", allow_hyphen_values = true, requires = "joined")]
+    pub join_flags: Vec<String>,
 }
 
 /// A running bed. What is first in it ends first.
@@ -95,6 +101,12 @@ impl Spec {
         Self { bare: true, ..self }
     }
 
+    /// The same with members that have joined the hub.
+    #[must_use]
+    pub fn joined(self) -> Self {
+        Self { joined: true, ..self }
+    }
+
     /// The flags that ask for this bed.
     pub fn flags(&self) -> Vec<String> {
         let mut flags = vec![format!("--members={}", self.members)];
@@ -103,10 +115,12 @@ impl Spec {
             (self.host, "--host"),
             (self.dual_stack, "--dual-stack"),
             (self.bare, "--bare"),
+            (self.joined, "--joined"),
         ] {
             flags.extend(set.then(|| flag.to_owned()));
         }
         flags.extend(self.hub_flags.iter().map(|flag| format!("--hub-flag={flag}")));
+        flags.extend(self.join_flags.iter().map(|flag| format!("--join-flag={flag}")));
         flags
     }
 
@@ -226,6 +240,9 @@ impl Bed {
         bed.write_kubeconfigs()?;
         if !bed.spec.bare {
             bed.start_tombolo().await?;
+        }
+        if bed.spec.joined {
+            bed.join_all().await?;
         }
         bed.note_ready()?;
         Ok(bed)

@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod images;
 pub mod kubeconfig;
 pub mod kubectl;
+pub mod membership;
 pub mod network;
 pub mod node;
 pub mod packages;

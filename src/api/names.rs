@@ -228,6 +228,9 @@ pub mod reason {
     /// Conflict=True: address families.
     pub const IP_FAMILY_CONFLICT: &str = "IPFamilyConflict";
 
+    /// Leaving=True of a Cluster: all is done in the member but the removal of our own account.
+    pub const LAST_STEP: &str = "LastStep";
+
     /// Propagated=True: everything is where it should be.
     pub const PROPAGATED: &str = "Propagated";
     /// Propagated=True: the policy holds for no object.

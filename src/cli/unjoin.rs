@@ -17,7 +17,7 @@ use crate::{
         names::{annotation, condition, object},
     },
     decide::ids::ClusterName,
-    membership::report,
+    membership::{report, write::words},
     shell::{
         client::client,
         connection::{self, Target},
@@ -98,7 +98,7 @@ impl Args {
         let going = cluster.metadata.deletion_timestamp.is_some();
         if !going && !self.force {
             let asked = clusters.delete(name, &DeleteParams { dry_run: true, ..params.clone() }).await;
-            asked.with_context(|| {
+            asked.map_err(words).with_context(|| {
                 format!(
                     "{name} stays a member, nothing was changed; --force leaves it though it still exports"
                 )
@@ -111,6 +111,7 @@ impl Args {
             clusters
                 .delete(name, &params)
                 .await
+                .map_err(words)
                 .with_context(|| format!("failed to delete Cluster {name}"))?;
             println!("Cluster {name} is being deleted");
         }

@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::{
-    api::core::v1::{Secret, Taint},
+    api::core::v1::Taint,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::Timestamp,
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     api::{
         Cluster,
-        names::{annotation, condition, finalizer, karmada, label, reason},
+        names::{annotation, condition, finalizer, karmada, reason},
     },
     decide::ids::ClusterName,
     membership::leave,
@@ -191,7 +191,9 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
     let clusters: Api<Cluster> = Api::all(engine.writer.clone());
     let name = link.name.as_str();
     let asked = |key: &str| cluster.annotations().get(key).is_some_and(|value| value == "true");
-    let well = matches!(link.health.confirmed(), Some(Reachability::Ready(_)));
+    let health = link.health.confirmed();
+    let well = matches!(health, Some(Reachability::Ready(_)));
+    let unauthorized = matches!(health, Some(Reachability::Unauthorized(_)));
     let kind_goes = kind_is_going(engine).await?;
     if kind_goes {
         tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
@@ -204,21 +206,31 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
             } else {
                 format!("; {failed} objects could not be let go yet")
             };
-            return say(&clusters, cluster, format!("copies in the member are let go{left}")).await;
+            return say(
+                &clusters,
+                cluster,
+                reason::PENDING,
+                format!("copies in the member are let go{left}"),
+            )
+            .await;
         }
         let Some(member) = link.writer() else { return Ok(()) };
+        // Our token goes with it: whoever goes on after an interruption has to know why.
+        say(&clusters, cluster, reason::LAST_STEP, "what joining made in the member is removed".to_owned())
+            .await?;
         leave::leave(&member, &engine.id(), name).await?;
+    } else if unauthorized && at_last_step(cluster) {
+        tracing::info!(member = name, "it left before an interruption");
     } else if !asked(annotation::FORCE_UNJOIN) {
-        return say(&clusters, cluster, "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it".to_owned()).await;
+        return say(&clusters, cluster, reason::PENDING, "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it".to_owned()).await;
+    }
+    // Its status was just written, so it is read again.
+    if let Some(cluster) = clusters.get_opt(name).await? {
+        let rest: Vec<_> = cluster.finalizers().iter().filter(|name| *name != finalizer::MEMBER).collect();
+        let patch = json!({ "metadata": { "finalizers": rest, "resourceVersion": cluster.metadata.resource_version } });
+        clusters.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     link.stop();
-    if !kind_goes {
-        remove_secret(engine, cluster).await?;
-    }
-    let rest: Vec<_> = cluster.finalizers().iter().filter(|name| *name != finalizer::MEMBER).collect();
-    let patch =
-        json!({ "metadata": { "finalizers": rest, "resourceVersion": cluster.metadata.resource_version } });
-    clusters.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     tracing::info!(member = name, "it left");
     Ok(())
 }
@@ -230,24 +242,20 @@ async fn kind_is_going(engine: &Engine) -> kube::Result<bool> {
     Ok(crd.is_none_or(|crd| crd.metadata.deletion_timestamp.is_some()))
 }
 
-/// Removes the Secret that `tombolo join` made for a member; one that somebody else made stays.
-async fn remove_secret(engine: &Engine, cluster: &Cluster) -> kube::Result<()> {
-    let Some(reference) = &cluster.spec.secret_ref else { return Ok(()) };
-    let secrets: Api<Secret> = Api::namespaced(engine.writer.clone(), &reference.namespace);
-    let Some(secret) = secrets.get_opt(&reference.name).await? else { return Ok(()) };
-    if secret.labels().get(label::MEMBER) != Some(&cluster.name_any()) {
-        return Ok(());
-    }
-    match secrets.delete(&reference.name, &Default::default()).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        done => done.map(drop),
-    }
+fn at_last_step(cluster: &Cluster) -> bool {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|of| of.type_ == condition::LEAVING && of.reason == reason::LAST_STEP)
 }
 
-async fn say(clusters: &Api<Cluster>, cluster: &Cluster, message: String) -> anyhow::Result<()> {
+async fn say(
+    clusters: &Api<Cluster>,
+    cluster: &Cluster,
+    reason: &str,
+    message: String,
+) -> anyhow::Result<()> {
     let before = cluster.status.clone().unwrap_or_default();
     let mut after = before.clone();
-    set_condition(&mut after.conditions, condition::LEAVING, "True", reason::PENDING, message);
+    set_condition(&mut after.conditions, condition::LEAVING, "True", reason, message);
     if after != before {
         let patch = json!({ "status": after, "metadata": { "uid": cluster.uid() } });
         clusters.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;

@@ -108,9 +108,9 @@ pub fn refusal(name: &ClusterName, take_over: bool, found: &Found) -> Option<Str
     }
     let elsewhere = || if take_over { None } else { other_hub(found) };
     taken(name, found)
+        .or_else(|| strange_secret(name, found))
         .or_else(elsewhere)
         .or_else(|| other_controller(found))
-        .or_else(|| strange_secret(name, found))
 }
 
 /// Whether the name is that of another cluster.

@@ -14,4 +14,4 @@ pub mod join;
 pub mod leave;
 pub mod member;
 pub mod report;
-mod write;
+pub(crate) mod write;

@@ -2,7 +2,7 @@
 
 use std::{fmt, fmt::Debug};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -58,6 +58,14 @@ impl fmt::Display for Tally {
     }
 }
 
+/// An API server's refusal in its own words, once; any other failure as it is.
+pub(crate) fn words(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => anyhow!(status.message),
+        other => other.into(),
+    }
+}
+
 /// Kind and name of an object.
 pub(super) fn described(object: &DynamicObject) -> String {
     let kind = object.types.as_ref().map_or("object", |types| &types.kind);
@@ -82,7 +90,7 @@ pub(super) async fn apply(client: &Client, object: &DynamicObject) -> Result<(Dy
         Some(before) if what.starts_with("Namespace ") => Ok((before, Outcome::Kept)),
         before => {
             let params = PatchParams::apply(MANAGER).force();
-            let after = api.patch(&name, &params, &Patch::Apply(object)).await;
+            let after = api.patch(&name, &params, &Patch::Apply(object)).await.map_err(words);
             let after = after.with_context(|| format!("failed to write {what}"))?;
             let outcome = match before {
                 None => Outcome::Created,
@@ -104,11 +112,11 @@ where
     match found {
         Some(found) if found == wanted => Ok((found.clone(), Outcome::Kept)),
         Some(_) => {
-            let written = api.replace(&name, &params, wanted).await;
+            let written = api.replace(&name, &params, wanted).await.map_err(words);
             Ok((written.with_context(|| format!("failed to write {kind} {name}"))?, Outcome::Changed))
         }
         None => {
-            let written = api.create(&params, wanted).await;
+            let written = api.create(&params, wanted).await.map_err(words);
             Ok((written.with_context(|| format!("failed to create {kind} {name}"))?, Outcome::Created))
         }
     }

@@ -1,5 +1,7 @@
 //! What is done about one object in one cluster.
 
+#![allow(clippy::needless_pass_by_value, reason = "tests read better with values")]
+
 use serde_json::json;
 
 use super::*;

@@ -1,5 +1,7 @@
 //! What is to be where, on small worlds.
 
+#![allow(clippy::needless_pass_by_value, reason = "tests read better with values")]
+
 mod properties;
 
 use serde_json::json;

@@ -1,0 +1,63 @@
+//! Membership as users meet it: `tombolo join` and `unjoin` on real clusters.
+//!
+//! Tests run side by side on one bed, so each has members of its own.
+
+#[path = "membership/grants.rs"]
+mod grants;
+#[path = "membership/join.rs"]
+mod join;
+#[path = "membership/leave.rs"]
+mod leave;
+#[path = "membership/refusals.rs"]
+mod refusals;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use grants::the_hubs_account_can_do_exactly_what_it_was_granted;
+use join::{
+    a_cluster_written_by_hand_with_karmadas_secret_gives_a_working_way_in,
+    a_user_with_one_kubeconfig_names_the_member_by_its_context_and_prints_the_agents_manifests,
+    join_makes_what_it_says_and_a_second_join_changes_nothing,
+    pods_with_addresses_of_another_members_pods_are_warned_about,
+};
+use leave::{
+    a_member_that_exports_is_not_left_unless_forced, leaving_removes_what_join_made_with_the_hubs_own_rights,
+    unjoining_what_is_no_member_names_the_members,
+};
+use refusals::{
+    a_cluster_with_another_controller_of_the_api_is_refused_and_nothing_is_written,
+    a_member_of_another_hub_is_refused_and_taken_over_only_if_one_says_so,
+    the_hub_itself_and_a_second_name_for_a_member_are_refused,
+};
+use tombolo_e2e::{
+    bed::{Bed, Spec},
+    suite, tests,
+};
+
+fn main() -> ExitCode {
+    suite::run(
+        Spec::api(8),
+        tests![
+            join_makes_what_it_says_and_a_second_join_changes_nothing,
+            the_hub_itself_and_a_second_name_for_a_member_are_refused,
+            a_member_of_another_hub_is_refused_and_taken_over_only_if_one_says_so,
+            a_cluster_with_another_controller_of_the_api_is_refused_and_nothing_is_written,
+            a_cluster_written_by_hand_with_karmadas_secret_gives_a_working_way_in,
+            the_hubs_account_can_do_exactly_what_it_was_granted,
+            leaving_removes_what_join_made_with_the_hubs_own_rights,
+            pods_with_addresses_of_another_members_pods_are_warned_about,
+            a_user_with_one_kubeconfig_names_the_member_by_its_context_and_prints_the_agents_manifests,
+            a_member_that_exports_is_not_left_unless_forced,
+            unjoining_what_is_no_member_names_the_members,
+        ],
+    )
+}
+
+/// Runs `tombolo`, which must fail, and gives back its complaint.
+async fn refused(bed: &Bed, arguments: &[&str]) -> Result<String> {
+    let output = bed.tombolo(arguments).await?;
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(!output.status.success(), "tombolo {} was not refused", arguments.join(" "));
+    Ok(complaint)
+}
