@@ -35,7 +35,7 @@ use tombolo_e2e::{
     bed::{Bed, Spec},
     process::Identity,
     suite, tests,
-    tombolo::{Component, Role, binary},
+    tombolo::{Component, Place, Role, binary},
     wait::until,
 };
 
@@ -62,7 +62,8 @@ async fn hub(bed: &Bed, name: &str, lease: &str) -> Result<Component> {
     fs::create_dir_all(folder.join("hub"))?;
     let binary = tokio::task::spawn_blocking(binary).await??;
     let flags = [format!("--lease-name={lease}"), format!("--lease-identity={name}")];
-    Component::start(&binary, Role::Hub, &flags, &bed.hub, &folder, &logs).await
+    let place = Place { plane: &bed.hub, folder: &folder, logs: &logs };
+    Component::start(&binary, Role::Hub, "tombolo-hub", &flags, place).await
 }
 
 async fn leads(hub: &Component) -> Result<bool> {
