@@ -66,8 +66,15 @@ fn copy(template: &Value) -> Result<Rendered> {
     let object = ObjectKey::of(template).context("no object")?;
     let uid = template["metadata"]["uid"].as_str().context("no UID")?;
     let origin = Origin { hub: HUB.into(), template: uid.into(), crd: None, object };
-    let stamps =
-        Stamps { hub: HUB.into(), origin, preserve: true, delete_with_policy: false, adopted: false };
+    let stamps = Stamps {
+        hub: HUB.into(),
+        origin,
+        preserve: true,
+        delete_with_policy: false,
+        adopted: false,
+        dependency: false,
+        replicas: None,
+    };
     let version = template["apiVersion"].as_str().context("no version")?;
     Ok(render(strip(template), version, &stamps))
 }
