@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use futures::{StreamExt, pin_mut};
 use http::Version;
 use k8s_openapi::api::{
@@ -24,6 +24,7 @@ use kube::{
 };
 use rustix::process::Signal;
 use serde_json::json;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tombolo::shell::{
     client::{Fenced, client, is_fenced},
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
             a_leader_that_freezes_is_replaced_and_does_not_lead_when_it_wakes_up,
             a_leader_that_is_told_to_stop_hands_over_at_once,
             a_replica_waits_for_its_namespace_and_writes_nothing_once_it_gave_the_lead_away,
-            an_api_server_that_hangs_fails_requests_instead_of_holding_them,
+            an_api_server_that_hangs_fails_requests_and_ends_the_lead,
             what_a_real_api_server_answers_is_told_apart,
         ],
     )
@@ -133,6 +134,26 @@ async fn config(kubeconfig: &Path) -> Result<Config> {
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
+/// Takes part in an election from within this process.
+fn compete(
+    config: &Config,
+    namespace: &str,
+    lease: &str,
+    claim: &Claim,
+    stop: &CancellationToken,
+) -> JoinHandle<Result<()>> {
+    let (config, namespace) = (config.clone(), namespace.to_owned());
+    let (claim, stop) = (claim.clone(), stop.clone());
+    let args = Args { leader_elect: true, lease_name: lease.to_owned(), lease_identity: None };
+    tokio::spawn(async move { elect(&config, &namespace, &args, &claim, stop).await })
+}
+
+async fn holds(claim: &Claim) -> Result<()> {
+    let mut changes = claim.changes();
+    tokio::time::timeout(PATIENCE, changes.wait_for(|holds| *holds)).await.context("it does not lead")??;
+    Ok(())
+}
+
 fn map(name: &str) -> ConfigMap {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     ConfigMap { metadata, ..ConfigMap::default() }
@@ -142,23 +163,16 @@ async fn a_replica_waits_for_its_namespace_and_writes_nothing_once_it_gave_the_l
     bed: Arc<Bed>,
 ) -> Result<()> {
     let config = config(&bed.kubeconfig("hub")).await?;
-    let args = Args { leader_elect: true, lease_name: "late".to_owned(), lease_identity: None };
     let (claim, stop) = (Claim::default(), CancellationToken::new());
     let fenced: Api<ConfigMap> = Api::namespaced(client(&config, Some(claim.clone()))?, "default");
-    let election = tokio::spawn({
-        let (config, claim, stop) = (config.clone(), claim.clone(), stop.clone());
-        async move { elect(&config, "late", &args, &claim, stop).await }
-    });
+    let election = compete(&config, "late", "late", &claim, &stop);
     let refused = fenced.create(&PostParams::default(), &map("early")).await;
     ensure!(refused.as_ref().is_err_and(is_fenced), "who does not lead wrote: {refused:?}");
 
     let namespace = Namespace { metadata: map("late").metadata, ..Namespace::default() };
     let namespaces: Api<Namespace> = Api::all(bed.hub.client.clone());
     namespaces.create(&PostParams::default(), &namespace).await?;
-    let mut changes = claim.changes();
-    tokio::time::timeout(Duration::from_secs(5), changes.wait_for(|holds| *holds))
-        .await
-        .context("it does not lead although it has its namespace now")??;
+    holds(&claim).await.context("it has its namespace now")?;
     fenced.create(&PostParams::default(), &map("led")).await.context("who leads may write")?;
 
     stop.cancel();
@@ -185,12 +199,12 @@ async fn fails_soon<T>(what: &str, call: impl Future<Output = Result<T>>) -> Res
     };
     let error = ended.err().with_context(|| format!("{what} succeeded on an API server that is frozen"))?;
     eprintln!("{what} on a frozen API server failed after {:.1?}: {error:#}", started.elapsed());
-    let link = error.downcast_ref::<kube::Error>().is_none_or(|error| trouble(error) == Trouble::Link);
+    let link = error.downcast_ref::<kube::Error>().is_some_and(|error| trouble(error) == Trouble::Link);
     ensure!(link, "not taken for trouble of the link: {error:?}");
     Ok(())
 }
 
-async fn an_api_server_that_hangs_fails_requests_instead_of_holding_them(bed: Arc<Bed>) -> Result<()> {
+async fn an_api_server_that_hangs_fails_requests_and_ends_the_lead(bed: Arc<Bed>) -> Result<()> {
     let config = config(&bed.kubeconfig("member1")).await?;
     let (used, watching, fresh) = (client(&config, None)?, client(&config, None)?, client(&config, None)?);
     let version = used.send(http::Request::get("/version").body(Body::empty())?).await?.version();
@@ -201,6 +215,10 @@ async fn an_api_server_that_hangs_fails_requests_instead_of_holding_them(bed: Ar
     pin_mut!(events);
     events.next().await.context("the watch has an event")??;
 
+    let (claim, stop) = (Claim::default(), CancellationToken::new());
+    let election = compete(&config, "default", "hanging", &claim, &stop);
+    holds(&claim).await?;
+
     let pid = bed.member(1).pid("kube-apiserver").context("there is an API server")?;
     let server = Identity::of(pid).context("it runs")?;
     server.signal(Signal::STOP);
@@ -209,15 +227,20 @@ async fn an_api_server_that_hangs_fails_requests_instead_of_holding_them(bed: Ar
         while let Some(event) = events.next().await {
             event?;
         }
-        bail!("the watch ended as if nothing were wrong")
+        Err::<(), _>(anyhow!("the watch ended as if nothing were wrong"))
     };
     let outcome = tokio::try_join!(
         fails_soon("a GET on a connection that was used before", async { Ok(used_maps.get("a").await?) }),
         fails_soon("a GET on a new connection", async { Ok(fresh_maps.get("a").await?) }),
-        fails_soon("an open watch", async { drained.await.map(|()| ()) }),
+        fails_soon("an open watch", drained),
     );
+    let leads = claim.holds();
     server.signal(Signal::CONT);
     outcome?;
+    ensure!(!leads, "it leads although it could not renew its Lease for longer than that is good for");
+    holds(&claim).await.context("the API server answers again")?;
+    stop.cancel();
+    election.await??;
     until("the same client works again", PATIENCE, async || Ok(maps(&used).get("kube-root-ca.crt").await?))
         .await
         .map(drop)

@@ -12,6 +12,9 @@ mod desired;
 mod outcome;
 mod template;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -46,8 +49,8 @@ pub struct World {
     /// Templates that name another object in their pods, by that object.
     dependents: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     by_policy: BTreeMap<PolicyKey, BTreeSet<ObjectKey>>,
-    /// Templates that wait for an override.
-    waiting: BTreeSet<ObjectKey>,
+    /// Templates whose policies name overrides that must be there.
+    need_overrides: BTreeSet<ObjectKey>,
     held: BTreeMap<ObjectKey, BTreeMap<ClusterName, Held>>,
     /// Members whose copies are all known.
     known: BTreeSet<ClusterName>,
@@ -89,7 +92,7 @@ impl World {
             assigned: BTreeMap::new(),
             dependents: BTreeMap::new(),
             by_policy: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            need_overrides: BTreeSet::new(),
             held: BTreeMap::new(),
             known: BTreeSet::new(),
         }
@@ -165,19 +168,22 @@ impl World {
         if self.templates.get(key) == Some(&template) {
             return Dirty::new();
         }
-        self.forget(key);
+        let named = self.forget(key);
         for dependency in &template.dependencies {
             self.dependents.entry(dependency.clone()).or_default().insert(key.clone());
         }
         self.templates.insert(key.clone(), template);
-        self.look_at(view, key)
+        let mut dirty = self.look_at(view, key);
+        dirty.extend(self.look_at_named(view, &named));
+        dirty
     }
 
     /// Takes note that a template is gone.
     pub fn delete_template(&mut self, view: &View, key: &ObjectKey) -> Dirty {
         let mut dirty = self.everywhere(key);
-        self.forget(key);
+        let named = self.forget(key);
         dirty.extend(self.look_at(view, key));
+        dirty.extend(self.look_at_named(view, &named));
         dirty
     }
 
@@ -206,7 +212,7 @@ impl World {
             // Any placement may choose differently when a member comes, goes or changes.
             self.templates.keys().cloned().collect()
         } else {
-            let waiting = self.waiting.iter().filter(|_| changes.overrides);
+            let waiting = self.need_overrides.iter().filter(|_| changes.overrides);
             let reached = changes.reach.iter().flat_map(|reach| self.reached(reach));
             reached.chain(waiting).cloned().collect()
         };
@@ -217,11 +223,9 @@ impl World {
             dirty.extend(self.everywhere(key));
         }
         for member in &changes.members {
-            // Copies without a template, in a member that leaves.
-            if view.members().get(member).is_some_and(|member| member.leaving) {
-                let held = self.held.iter().filter(|(_, clusters)| clusters.contains_key(member));
-                dirty.extend(held.map(|(key, _)| (member.clone(), key.clone())));
-            }
+            // Copies without a template too, if it leaves.
+            let held = self.held.iter().filter(|(_, clusters)| clusters.contains_key(member));
+            dirty.extend(held.map(|(key, _)| (member.clone(), key.clone())));
         }
         dirty
     }
@@ -307,8 +311,9 @@ impl World {
         targets.chain(self.holders(key)).map(|cluster| (cluster.clone(), key.clone())).collect()
     }
 
-    fn forget(&mut self, key: &ObjectKey) {
-        let Some(template) = self.templates.remove(key) else { return };
+    /// Forgets a template; gives back what its pods named.
+    fn forget(&mut self, key: &ObjectKey) -> Box<[ObjectKey]> {
+        let Some(template) = self.templates.remove(key) else { return Box::default() };
         for dependency in &template.dependencies {
             if let Some(dependents) = self.dependents.get_mut(dependency) {
                 dependents.remove(key);
@@ -317,5 +322,6 @@ impl World {
                 }
             }
         }
+        template.dependencies
     }
 }

@@ -217,13 +217,13 @@ impl<'a> Candidate<'a> {
         if !matches!(step, Step::Wait(_)) {
             let before = self.view.as_ref().map(|view| &view.record);
             let record = Record::taken(before, &self.me, DURATION, clock::microseconds());
-            self.write(&record, lease::claim(DURATION)).await?;
+            self.write(&record).await?;
         }
         Ok(step)
     }
 
     /// Writes the Lease unless somebody else has written since we looked; a write that succeeded makes a claim, counted from before it.
-    async fn write(&mut self, record: &Record, claim: Duration) -> Result<(), Failure> {
+    async fn write(&mut self, record: &Record) -> Result<(), Failure> {
         let sent = clock::monotonic();
         self.current = false;
         let post = PostParams::default();
@@ -235,7 +235,7 @@ impl<'a> Candidate<'a> {
         let before = self.claim.holds();
         self.saw(Some(written));
         if record.holder == self.me {
-            self.claim.extend(sent + claim);
+            self.claim.extend(sent + lease::claim(record.duration));
             self.current = true;
             self.complaint.clear();
             if !before {
@@ -288,7 +288,7 @@ impl<'a> Candidate<'a> {
                 Some(view) if view.record.holder == self.me => view.record.released(clock::microseconds()),
                 _ => return,
             };
-            match self.write(&released, Duration::ZERO).await {
+            match self.write(&released).await {
                 Ok(()) => {
                     tracing::info!(lease = self.name, "released the Lease");
                     return;
@@ -383,12 +383,8 @@ fn spec(record: &Record) -> LeaseSpec {
 
 /// A name that no other process has or had.
 fn identity() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = match host.trim() {
-        "" => "tombolo",
-        host => host,
-    };
-    format!("{host}_{:016x}", chance())
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "tombolo".to_owned());
+    format!("{}_{:016x}", host.trim(), chance())
 }
 
 /// Between half of it and all: replicas that started together do not stay in step.

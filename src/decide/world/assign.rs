@@ -63,21 +63,18 @@ impl World {
         let mut dirty = self.everywhere(key);
         self.reassign(view, key);
         dirty.extend(self.everywhere(key));
-        let dependencies: Vec<_> = self
-            .templates
-            .get(key)
-            .into_iter()
-            .flat_map(|template| template.dependencies.iter())
-            .cloned()
-            .collect();
-        for dependency in &dependencies {
-            let before = self.assigned.get(dependency).cloned();
-            let mut concerned = self.everywhere(dependency);
-            self.reassign(view, dependency);
-            if before.as_ref() != self.assigned.get(dependency) {
-                concerned.extend(self.everywhere(dependency));
-                dirty.extend(concerned);
-            }
+        let named = self.templates.get(key).map(|template| template.dependencies.clone()).unwrap_or_default();
+        dirty.extend(self.look_at_named(view, &named));
+        dirty
+    }
+
+    /// Assigns anew what a template names, or named.
+    pub(super) fn look_at_named(&mut self, view: &View, named: &[ObjectKey]) -> Dirty {
+        let mut dirty = Dirty::new();
+        for key in named {
+            dirty.extend(self.everywhere(key));
+            self.reassign(view, key);
+            dirty.extend(self.everywhere(key));
         }
         dirty
     }
@@ -101,15 +98,15 @@ impl World {
         }
         match after {
             Some(assignment) => {
-                if assignment.waits.is_some() {
-                    self.waiting.insert(key.clone());
+                if assignment.says.as_ref().is_some_and(|says| !says.dependent_overrides.is_empty()) {
+                    self.need_overrides.insert(key.clone());
                 } else {
-                    self.waiting.remove(key);
+                    self.need_overrides.remove(key);
                 }
                 self.assigned.insert(key.clone(), assignment);
             }
             None => {
-                self.waiting.remove(key);
+                self.need_overrides.remove(key);
                 self.assigned.remove(key);
             }
         }
@@ -124,7 +121,7 @@ impl World {
             None => Assignment { frozen: true, depends_on_holders: true, ..Assignment::default() },
         };
         if template.never.is_none() {
-            self.add_dependents(view, key, &mut assignment);
+            self.add_dependents(key, &mut assignment);
         }
         Some(assignment)
     }
@@ -190,7 +187,7 @@ impl World {
     }
 
     /// Adds the clusters of those that name it, where their policies want what they name to go along.
-    fn add_dependents(&self, view: &View, key: &ObjectKey, assignment: &mut Assignment) {
+    fn add_dependents(&self, key: &ObjectKey, assignment: &mut Assignment) {
         for dependent in self.dependents.get(key).into_iter().flatten() {
             let Some(theirs) = self.assigned.get(dependent) else { continue };
             let Some(says) = theirs.says.as_ref().filter(|says| says.propagate_deps) else { continue };
@@ -207,7 +204,6 @@ impl World {
                 assignment.waits.clone_from(&theirs.waits);
             }
         }
-        debug_assert!(view.members().len() >= usize::from(!assignment.targets.is_empty()));
     }
 
     fn all_known(&self, view: &View, placement: &Placement) -> bool {
