@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::{bed::Bed, wait::until};
 
 /// How long something may take on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The hub among the places.
 pub const HUB: usize = 0;
 
@@ -79,8 +79,13 @@ impl<'a> What<'a> {
     }
 
     fn of(object: &'a Value) -> Result<Self> {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).context("it lacks a field");
-        Ok(Self { api_version: text("/apiVersion")?.to_owned(), kind: text("/kind")?, name: text("/metadata/name")? })
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).context("it lacks a field");
+        Ok(Self {
+            api_version: text("/apiVersion")?.to_owned(),
+            kind: text("/kind")?,
+            name: text("/metadata/name")?,
+        })
     }
 }
 
@@ -127,7 +132,7 @@ impl Scene {
             let parameters = PatchParams::apply("user").force();
             until(&format!("{} {} is applied", what.kind, what.name), PATIENCE, async || {
                 match api.patch(what.name, &parameters, &Patch::Apply(&object)).await {
-                    Err(kube::Error::Api(status)) if !status.is_not_found() && status.code < 500 => {
+                    Err(kube::Error::Api(status)) if status.code != 404 && status.code < 500 => {
                         bail!(crate::wait::Final(status.message))
                     }
                     done => Ok(done.map(drop)?),
@@ -157,7 +162,8 @@ impl Scene {
     /// Changes the number of replicas as an autoscaler does.
     pub async fn scale(&self, place: usize, what: &str, replicas: u32) -> Result<()> {
         let what = What::parse(what)?;
-        let parameters = PatchParams { field_manager: Some("autoscaler".to_owned()), ..PatchParams::default() };
+        let parameters =
+            PatchParams { field_manager: Some("autoscaler".to_owned()), ..PatchParams::default() };
         let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
         self.api(place, &what).patch_scale(what.name, &parameters, &patch).await.map(drop)?;
         Ok(())
@@ -167,8 +173,10 @@ impl Scene {
     pub async fn delete(&self, place: usize, all: &[&str]) -> Result<()> {
         for what in all {
             let what = What::parse(what)?;
-            let parameters =
-                DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() };
+            let parameters = DeleteParams {
+                propagation_policy: Some(PropagationPolicy::Background),
+                ..DeleteParams::default()
+            };
             match self.api(place, &what).delete(what.name, &parameters).await {
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
                 done => drop(done?),
@@ -200,7 +208,8 @@ impl Scene {
     /// Waits until an object is in all of these members.
     pub async fn arrives(&self, members: &[usize], what: &str) -> Result<()> {
         try_join_all(members.iter().map(async |&member| {
-            until(&format!("{what} is in {}", name(member)), PATIENCE, async || self.find(member, what).await).await
+            until(&format!("{what} is in {}", name(member)), PATIENCE, async || self.find(member, what).await)
+                .await
         }))
         .await
         .map(drop)
@@ -221,7 +230,8 @@ impl Scene {
     /// Waits until an object is in these of the members, and then looks that it is in no other.
     pub async fn is_in_exactly(&self, members: &[usize], what: &str) -> Result<()> {
         self.arrives(members, what).await?;
-        let others: Vec<_> = (1..=self.bed.members.len()).filter(|member| !members.contains(member)).collect();
+        let others: Vec<_> =
+            (1..=self.bed.members.len()).filter(|member| !members.contains(member)).collect();
         self.goes(&others, what).await
     }
 
@@ -235,7 +245,13 @@ impl Scene {
     }
 
     /// Waits until a field of an object says this; null is a field that is not there.
-    pub async fn says(&self, place: usize, what: &str, pointer: &str, wanted: impl Into<Value>) -> Result<()> {
+    pub async fn says(
+        &self,
+        place: usize,
+        what: &str,
+        pointer: &str,
+        wanted: impl Into<Value>,
+    ) -> Result<()> {
         let wanted = wanted.into();
         until(&format!("{pointer} of {what} in {} is {wanted}", name(place)), PATIENCE, async || {
             let found = self.find(place, what).await?;
@@ -247,7 +263,13 @@ impl Scene {
     }
 
     /// Fails unless a field of an object says this now.
-    pub async fn still_says(&self, place: usize, what: &str, pointer: &str, wanted: impl Into<Value>) -> Result<()> {
+    pub async fn still_says(
+        &self,
+        place: usize,
+        what: &str,
+        pointer: &str,
+        wanted: impl Into<Value>,
+    ) -> Result<()> {
         let (wanted, found) = (wanted.into(), self.find(place, what).await?);
         let said = found.pointer(pointer).cloned().unwrap_or_default();
         ensure!(said == wanted, "{pointer} of {what} in {} is {said}, not {wanted}", name(place));
@@ -269,7 +291,8 @@ impl Scene {
     /// The notes of all events about objects of a name in the namespace.
     pub async fn events(&self, name: &str) -> Result<Vec<String>> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("events.k8s.io", "v1", "Event"));
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client(HUB).clone(), &self.namespace, &resource);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client(HUB).clone(), &self.namespace, &resource);
         let all = api.list(&Default::default()).await?;
         let about = all.into_iter().filter(|event| event.data["regarding"]["name"] == name);
         Ok(about.map(|event| event.data["note"].as_str().unwrap_or_default().to_owned()).collect())
@@ -383,7 +406,11 @@ pub fn places_from(namespace: &str, name: &str, what: &[&str], on: &[usize]) -> 
 pub fn overrides(name: &str, what: &[&str], on: &[usize], overriders: Value) -> Value {
     let selectors: Vec<_> = what.iter().map(|what| selector(what)).collect();
     let rule = json!({ "targetCluster": { "clusterNames": members(on) }, "overriders": overriders });
-    object("OverridePolicy", name, json!({ "spec": { "resourceSelectors": selectors, "overrideRules": [rule] } }))
+    object(
+        "OverridePolicy",
+        name,
+        json!({ "spec": { "resourceSelectors": selectors, "overrideRules": [rule] } }),
+    )
 }
 
 /// A `CustomResourceDefinition` of a namespaced kind whose spec is whatever it is.

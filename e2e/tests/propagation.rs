@@ -29,8 +29,8 @@ use tombolo_e2e::{
 };
 
 use self::propagation::{
-    arrival::*, deletion::*, dependencies::*, drift::*, kinds::*, never::*, overrides::*, ownership::*, placement::*,
-    priority::*, replicas::*, status::*, strip::*,
+    arrival::*, deletion::*, dependencies::*, drift::*, kinds::*, never::*, overrides::*, ownership::*,
+    placement::*, priority::*, replicas::*, status::*, strip::*,
 };
 
 /// As many tests at a time: they mostly wait.

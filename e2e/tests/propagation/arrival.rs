@@ -31,7 +31,9 @@ pub(crate) async fn the_manifests_of_the_introduction_arrive_in_exactly_the_name
     scene.is_in_exactly(&[1, 2], &crds[1]).await?;
     scene.is_in_exactly(&[1], "Deployment serve").await?;
     scene.is_in_exactly(&[1], "Service serve").await?;
-    scene.says(1, "Deployment serve", "/spec/template/spec/containers/0/image", "jeremyot/serve:0a40de8").await?;
+    scene
+        .says(1, "Deployment serve", "/spec/template/spec/containers/0/image", "jeremyot/serve:0a40de8")
+        .await?;
     // Nothing of it, not even its namespace, is in member3 when all that came before has had its effect.
     ensure!(scene.get(3, "Namespace introduction").await?.is_none(), "member3 has the namespace");
     scene.settles().await?;
@@ -58,7 +60,9 @@ pub(crate) async fn an_object_of_the_whole_cluster_arrives(bed: Arc<Bed>) -> Res
     let name = scene.own("role");
     let what = format!("ClusterRole {name}");
     let rules = json!({ "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }] });
-    scene.apply(HUB, [object("ClusterRole", &name, rules), places_from("", &name, &[&what], &[1, 3])]).await?;
+    scene
+        .apply(HUB, [object("ClusterRole", &name, rules), places_from("", &name, &[&what], &[1, 3])])
+        .await?;
     scene.is_in_exactly(&[1, 3], &what).await?;
     scene.says(1, &what, "/rules/0/verbs", json!(["get"])).await?;
     scene.delete(HUB, &[&what]).await?;

@@ -82,7 +82,9 @@ pub(crate) async fn policy_and_template_deleted_together_leave_nothing(bed: Arc<
 pub(crate) async fn a_copied_crd_is_let_go_and_not_deleted(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "crd-stays").await?;
     let what = "CustomResourceDefinition gadgetstays.rules.example";
-    scene.apply(HUB, [definition("GadgetStay", &["v1"]), places_from("", "crd-stays", &[what], &[1, 2])]).await?;
+    scene
+        .apply(HUB, [definition("GadgetStay", &["v1"]), places_from("", "crd-stays", &[what], &[1, 2])])
+        .await?;
     scene.arrives(&[1, 2], what).await?;
     scene.apply(HUB, [places_from("", "crd-stays", &[what], &[1])]).await?;
     is_let_go(&scene, 2, what).await?;
@@ -119,7 +121,8 @@ pub(crate) async fn a_crd_is_never_written_over_a_newer_one(bed: Arc<Bed>) -> Re
     let scene = scene(&bed, "crd-newer").await?;
     let what = "CustomResourceDefinition gadgetolds.rules.example";
     let revision = |number: &str| {
-        let crd = labelled(definition("GadgetOld", &["v1"]), "multicluster.x-k8s.io/crd-schema-revision", number);
+        let crd =
+            labelled(definition("GadgetOld", &["v1"]), "multicluster.x-k8s.io/crd-schema-revision", number);
         annotated(crd, "revision", number)
     };
     scene.apply(1, [revision("9")]).await?;
@@ -138,7 +141,9 @@ pub(crate) async fn a_crd_is_never_written_over_a_newer_one(bed: Arc<Bed>) -> Re
     scene.says(2, what, "/metadata/annotations/revision", "10").await
 }
 
-pub(crate) async fn a_copy_that_lost_our_label_goes_with_its_template_all_the_same(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn a_copy_that_lost_our_label_goes_with_its_template_all_the_same(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "unlabelled").await?;
     sent(&scene, places("p", &["ConfigMap one"], &[1, 2])).await?;
     scene.delete(HUB, &["PropagationPolicy p"]).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 use tombolo_e2e::{
     bed::Bed,
     scene::{HUB, PATIENCE, Scene, config_map, places},
@@ -46,7 +46,9 @@ pub(crate) async fn a_removed_label_of_ours_is_put_back(bed: Arc<Bed>) -> Result
     scene.says(1, "ConfigMap one", "/metadata/labels", before["labels"].clone()).await?;
     scene.still_says(1, "ConfigMap one", "/metadata/uid", before["uid"].clone()).await?;
     // The proof of ownership is put back too: nobody but us knows it.
-    scene.edit(1, "ConfigMap one", json!({ "metadata": { "annotations": { "tombolo.dev/applied": null } } })).await?;
+    scene
+        .edit(1, "ConfigMap one", json!({ "metadata": { "annotations": { "tombolo.dev/applied": null } } }))
+        .await?;
     let mark = "/metadata/annotations/tombolo.dev~1applied";
     scene.says(1, "ConfigMap one", mark, before["annotations"]["tombolo.dev/applied"].clone()).await
 }
@@ -84,7 +86,11 @@ pub(crate) async fn a_fight_is_slowed_down_counted_and_reported(bed: Arc<Bed>) -
     })
     .await?;
     ensure!(rounds > 5, "the first few repairs are made at once, not {rounds}");
-    ensure!(fights(&bed).await? > before, "it was not counted");
-    scene.reports("PropagationPolicy p", "Failed", &["keeps changing", "somebody"]).await?;
-    scene.says(1, "ConfigMap one", "/data/a", Value::from("b")).await
+    scene.says(1, "ConfigMap one", "/data/a", "b").await?;
+    until("it is counted", PATIENCE, async || {
+        ensure!(fights(&bed).await? > before, "it is not");
+        Ok(())
+    })
+    .await?;
+    scene.reports("PropagationPolicy p", "Failed", &["keeps changing", "somebody"]).await
 }

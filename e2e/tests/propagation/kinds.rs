@@ -20,7 +20,9 @@ fn crd(kind: &str) -> String {
     format!("CustomResourceDefinition {}s.rules.example", kind.to_lowercase())
 }
 
-pub(crate) async fn a_custom_kind_and_its_objects_converge_when_they_come_together(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn a_custom_kind_and_its_objects_converge_when_they_come_together(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "kind-and-objects").await?;
     let kinds = places_from("", "kind-and-objects", &[&crd("GadgetNew")], &[1, 2]);
     let objects = places("p", &["GadgetNew one"], &[1, 2]);
@@ -71,12 +73,16 @@ async fn watches(scene: &Scene, resource: &str) -> Result<u64> {
     let metrics = scene.client(HUB).request_text(request).await?;
     let ours = metrics.lines().filter(|line| line.starts_with("apiserver_longrunning_requests{"));
     let ours = ours.filter(|line| {
-        line.contains("verb=\"WATCH\"") && line.contains(&format!("resource=\"{resource}\"")) && line.contains("scope=\"cluster\"")
+        line.contains("verb=\"WATCH\"")
+            && line.contains(&format!("resource=\"{resource}\""))
+            && line.contains("scope=\"cluster\"")
     });
     Ok(ours.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }
 
-pub(crate) async fn a_kind_that_nobody_selects_and_nobody_holds_is_no_longer_watched(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn a_kind_that_nobody_selects_and_nobody_holds_is_no_longer_watched(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "watches").await?;
     scene.apply(HUB, [definition("GadgetSeen", &["v1"])]).await?;
     scene.apply(1, [definition("GadgetSeen", &["v1"])]).await?;
@@ -117,7 +123,9 @@ pub(crate) async fn no_object_is_deleted_because_its_kind_was_deleted_and_made_a
     scene.still_says(1, "GadgetAgain one", "/metadata/uid", before.clone()).await?;
     // Now it lists complete and empty.
     scene.apply(HUB, [definition("GadgetAgain", &["v1"])]).await?;
-    scene.apply(HUB, [object("GadgetAgain", "two", json!({})), places("q", &["GadgetAgain two"], &[1])]).await?;
+    scene
+        .apply(HUB, [object("GadgetAgain", "two", json!({})), places("q", &["GadgetAgain two"], &[1])])
+        .await?;
     scene.arrives(&[1], "GadgetAgain two").await?;
     scene.settles().await?;
     scene.still_says(1, "GadgetAgain one", "/metadata/uid", before.clone()).await?;

@@ -11,7 +11,9 @@ use tombolo_e2e::{
 
 use crate::scene;
 
-pub(crate) async fn overrides_change_labels_annotations_images_and_fields_per_cluster(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn overrides_change_labels_annotations_images_and_fields_per_cluster(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "overrides").await?;
     let overriders = json!({
         "labelsOverrider": [{ "operator": "add", "value": { "region": "south" } }],
@@ -34,9 +36,12 @@ pub(crate) async fn overrides_change_labels_annotations_images_and_fields_per_cl
 
 pub(crate) async fn overrides_hold_from_when_they_come_until_they_go(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "overrides-later").await?;
-    scene.apply(HUB, [config_map("one", json!({ "a": "b" })), places("p", &["ConfigMap one"], &[1, 2])]).await?;
+    scene
+        .apply(HUB, [config_map("one", json!({ "a": "b" })), places("p", &["ConfigMap one"], &[1, 2])])
+        .await?;
     scene.arrives(&[1, 2], "ConfigMap one").await?;
-    let set = |value: &str| json!({ "plaintext": [{ "path": "/data/a", "operator": "replace", "value": value }] });
+    let set =
+        |value: &str| json!({ "plaintext": [{ "path": "/data/a", "operator": "replace", "value": value }] });
     scene.apply(HUB, [overrides("o", &["ConfigMap one"], &[1], set("one"))]).await?;
     scene.says(1, "ConfigMap one", "/data/a", "one").await?;
     scene.apply(HUB, [overrides("o", &["ConfigMap one"], &[2], set("two"))]).await?;
@@ -48,7 +53,14 @@ pub(crate) async fn overrides_hold_from_when_they_come_until_they_go(bed: Arc<Be
 
 pub(crate) async fn an_override_may_not_change_what_an_object_is(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "overrides-identity").await?;
-    for path in ["/metadata/name", "/metadata/namespace", "/kind", "/apiVersion", "/metadata/finalizers", "/metadata/ownerReferences"] {
+    for path in [
+        "/metadata/name",
+        "/metadata/namespace",
+        "/kind",
+        "/apiVersion",
+        "/metadata/finalizers",
+        "/metadata/ownerReferences",
+    ] {
         let overriders = json!({ "plaintext": [{ "path": path, "operator": "replace", "value": "x" }] });
         let why = scene.refused(overrides("o", &["ConfigMap one"], &[1], overriders)).await?;
         ensure!(why.contains(path), "{path}: {why}");
@@ -62,11 +74,16 @@ pub(crate) async fn an_override_may_not_change_what_an_object_is(bed: Arc<Bed>) 
 
 pub(crate) async fn an_override_that_cannot_be_applied_is_said(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "overrides-faulty").await?;
-    let overriders = json!({ "plaintext": [{ "path": "/data/missing/deep", "operator": "replace", "value": "x" }] });
+    let overriders =
+        json!({ "plaintext": [{ "path": "/data/missing/deep", "operator": "replace", "value": "x" }] });
     scene.apply(HUB, [overrides("o", &["ConfigMap one"], &[1], overriders)]).await?;
-    scene.apply(HUB, [config_map("one", json!({ "a": "b" })), places("p", &["ConfigMap one"], &[1, 2])]).await?;
+    scene
+        .apply(HUB, [config_map("one", json!({ "a": "b" })), places("p", &["ConfigMap one"], &[1, 2])])
+        .await?;
     scene.arrives(&[2], "ConfigMap one").await?;
-    scene.reports("PropagationPolicy p", "Failed", &["member1", "the override", "/data/missing/deep"]).await?;
+    scene
+        .reports("PropagationPolicy p", "Failed", &["member1", "the override", "/data/missing/deep"])
+        .await?;
     scene.is_absent(&[1], "ConfigMap one").await?;
     scene.delete(HUB, &["OverridePolicy o"]).await?;
     scene.arrives(&[1], "ConfigMap one").await?;
@@ -75,7 +92,8 @@ pub(crate) async fn an_override_that_cannot_be_applied_is_said(bed: Arc<Bed>) ->
 
 pub(crate) async fn what_waits_for_an_override_is_sent_when_it_is_there(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "overrides-waited-for").await?;
-    let policy = with(places("p", &["ConfigMap one"], &[1]), json!({ "spec": { "dependentOverrides": ["o"] } }));
+    let policy =
+        with(places("p", &["ConfigMap one"], &[1]), json!({ "spec": { "dependentOverrides": ["o"] } }));
     scene.apply(HUB, [config_map("one", json!({ "a": "b" })), policy]).await?;
     scene.reports("PropagationPolicy p", "HeldBack", &["dependentOverrides names: o"]).await?;
     scene.settles().await?;

@@ -39,7 +39,11 @@ pub(crate) async fn a_clone_with_our_marks_is_not_touched(bed: Arc<Bed>) -> Resu
 
 pub(crate) async fn a_child_that_inherited_our_marks_is_not_touched(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "child").await?;
-    let service = object("Service", "web", json!({ "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80 }] } }));
+    let service = object(
+        "Service",
+        "web",
+        json!({ "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80 }] } }),
+    );
     scene.apply(HUB, [service, places("p", &["Service web"], &[1])]).await?;
     scene.arrives(&[1], "Service web").await?;
     // The slice that Kubernetes makes for the Service inherits its labels. It is none of ours, whatever it says.
@@ -64,7 +68,9 @@ pub(crate) async fn a_child_that_inherited_our_marks_is_not_touched(bed: Arc<Bed
     Ok(())
 }
 
-pub(crate) async fn an_equal_object_of_a_user_is_kept_current_and_survives_shrinking(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn an_equal_object_of_a_user_is_kept_current_and_survives_shrinking(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "adopted").await?;
     for member in [1, 2] {
         scene.apply(member, [scene.here(), config_map("one", json!({ "a": "b", "own": "mine" }))]).await?;
@@ -82,7 +88,9 @@ pub(crate) async fn an_equal_object_of_a_user_is_kept_current_and_survives_shrin
     scene.still_says(1, "ConfigMap one", "/metadata/annotations/tombolo.dev~1adopted", "true").await
 }
 
-pub(crate) async fn an_equal_object_of_a_user_survives_the_deletion_of_its_template(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn an_equal_object_of_a_user_survives_the_deletion_of_its_template(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "adopted-too").await?;
     scene.apply(1, [scene.here(), config_map("one", json!({ "a": "b" }))]).await?;
     let policy = places("p", &["ConfigMap one"], &[1, 2]);
@@ -105,16 +113,23 @@ pub(crate) async fn is_let_go(scene: &Scene, member: usize, what: &str) -> Resul
     .await
 }
 
-pub(crate) async fn a_different_object_stays_where_conflicts_abort_and_it_is_said_why(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn a_different_object_stays_where_conflicts_abort_and_it_is_said_why(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "abort").await?;
     scene.apply(1, [scene.here(), config_map("one", json!({ "a": "mine" }))]).await?;
     let policy = places("p", &["ConfigMap one"], &[1, 2]);
     scene.apply(HUB, [config_map("one", json!({ "a": "b" })), policy]).await?;
-    scene.reports("PropagationPolicy p", "Failed", &["member1", "differs from the template", "Overwrite"]).await?;
+    scene
+        .reports("PropagationPolicy p", "Failed", &["member1", "differs from the template", "Overwrite"])
+        .await?;
     scene.arrives(&[2], "ConfigMap one").await?;
     until("an event says so", PATIENCE, async || {
         let events = scene.events("one").await?;
-        ensure!(events.iter().any(|note| note.starts_with("member1: ") && note.contains("differs")), "{events:?}");
+        ensure!(
+            events.iter().any(|note| note.starts_with("member1: ") && note.contains("differs")),
+            "{events:?}"
+        );
         Ok(())
     })
     .await?;
@@ -129,7 +144,8 @@ pub(crate) async fn a_different_object_stays_where_conflicts_abort_and_it_is_sai
 pub(crate) async fn a_different_object_is_taken_where_conflicts_overwrite(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "overwrite").await?;
     scene.apply(1, [scene.here(), config_map("one", json!({ "a": "mine", "own": "mine" }))]).await?;
-    let policy = with(places("p", &["ConfigMap one"], &[1]), json!({ "spec": { "conflictResolution": "Overwrite" } }));
+    let policy =
+        with(places("p", &["ConfigMap one"], &[1]), json!({ "spec": { "conflictResolution": "Overwrite" } }));
     scene.apply(HUB, [config_map("one", json!({ "a": "b" })), policy]).await?;
     scene.says(1, "ConfigMap one", "/data/a", "b").await?;
     scene.still_says(1, "ConfigMap one", "/metadata/annotations/tombolo.dev~1adopted", Value::Null).await?;

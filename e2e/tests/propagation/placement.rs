@@ -36,7 +36,10 @@ pub(crate) async fn placements_grow_shrink_and_move(bed: Arc<Bed>) -> Result<()>
 pub(crate) async fn a_suspended_policy_sends_nothing_until_it_is_resumed(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "suspended").await?;
     let policy = |suspended: bool| {
-        with(places("p", &["ConfigMap one"], &[1, 2]), json!({ "spec": { "suspension": { "dispatching": suspended } } }))
+        with(
+            places("p", &["ConfigMap one"], &[1, 2]),
+            json!({ "spec": { "suspension": { "dispatching": suspended } } }),
+        )
     };
     scene.apply(HUB, [one(), policy(true)]).await?;
     scene.reports("PropagationPolicy p", "HeldBack", &["suspended"]).await?;
@@ -56,7 +59,8 @@ pub(crate) async fn a_suspended_policy_sends_nothing_until_it_is_resumed(bed: Ar
 
 pub(crate) async fn a_policy_is_suspended_for_single_clusters(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "suspended-one").await?;
-    let on = json!({ "spec": { "suspension": { "dispatchingOnClusters": { "clusterNames": ["member2"] } } } });
+    let on =
+        json!({ "spec": { "suspension": { "dispatchingOnClusters": { "clusterNames": ["member2"] } } } });
     scene.apply(HUB, [one(), with(places("p", &["ConfigMap one"], &[1, 2]), on)]).await?;
     scene.arrives(&[1], "ConfigMap one").await?;
     scene.settles().await?;
@@ -101,7 +105,9 @@ pub(crate) async fn spreading_takes_as_many_clusters_as_asked_for(bed: Arc<Bed>)
     let scene = scene(&bed, "spread").await?;
     let spread = |least: u32, most: u32| {
         let constraint = json!({ "spreadByField": "cluster", "minGroups": least, "maxGroups": most });
-        placed(json!({ "clusterAffinity": { "clusterNames": members(&[1, 2, 3]) }, "spreadConstraints": [constraint] }))
+        placed(
+            json!({ "clusterAffinity": { "clusterNames": members(&[1, 2, 3]) }, "spreadConstraints": [constraint] }),
+        )
     };
     let count = async || {
         let mut places = Vec::new();

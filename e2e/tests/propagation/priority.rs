@@ -48,7 +48,10 @@ pub(crate) async fn a_higher_priority_wins(bed: Arc<Bed>) -> Result<()> {
 
 pub(crate) async fn a_namespaced_policy_counts_more_than_one_of_the_whole_hub(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "pp-over-cpp").await?;
-    let wide = with(places_from("pp-over-cpp", "pp-over-cpp", &["ConfigMap one"], &[1]), json!({ "spec": { "priority": 9 } }));
+    let wide = with(
+        places_from("pp-over-cpp", "pp-over-cpp", &["ConfigMap one"], &[1]),
+        json!({ "spec": { "priority": 9 } }),
+    );
     scene.apply(HUB, [one(), wide]).await?;
     scene.is_in_exactly(&[1], "ConfigMap one").await?;
     scene.apply(HUB, [places("p", &["ConfigMap"], &[2])]).await?;
@@ -57,7 +60,9 @@ pub(crate) async fn a_namespaced_policy_counts_more_than_one_of_the_whole_hub(be
     scene.is_in_exactly(&[1], "ConfigMap one").await
 }
 
-pub(crate) async fn what_a_policy_no_longer_selects_stays_and_what_it_selects_now_arrives(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn what_a_policy_no_longer_selects_stays_and_what_it_selects_now_arrives(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let scene = scene(&bed, "selectors").await?;
     let all = ["one", "two", "three"].map(|name| config_map(name, json!({ "a": "b" })));
     scene.apply(HUB, all).await?;

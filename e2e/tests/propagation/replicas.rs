@@ -57,7 +57,10 @@ pub(crate) async fn replicas_are_divided_by_weight_and_divided_again(bed: Arc<Be
         "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
         "weightPreference": { "staticWeightList": weights },
     });
-    let policy = with(places("p", &["Deployment web"], &[1, 2]), json!({ "spec": { "placement": { "replicaScheduling": scheduling } } }));
+    let policy = with(
+        places("p", &["Deployment web"], &[1, 2]),
+        json!({ "spec": { "placement": { "replicaScheduling": scheduling } } }),
+    );
     scene.apply(HUB, [deployment("web", 6), policy]).await?;
     scene.says(1, "Deployment web", "/spec/replicas", 4).await?;
     scene.says(2, "Deployment web", "/spec/replicas", 2).await?;

@@ -4,12 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{
-    api::names::karmada,
-    decide::{
-        copy::{self, ObjectKey},
-        select::Object,
-    },
+use crate::decide::{
+    copy::{self, ObjectKey},
+    select::Object,
 };
 
 /// A template: what policies select it by, and its body as text, a tenth of what it takes as a tree.
@@ -36,8 +33,6 @@ impl Template {
     /// What is kept of an object.
     pub fn of(key: &ObjectKey, object: &Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let annotations = object.pointer("/metadata/annotations");
-        let retain = annotations.and_then(|all| all.get(karmada::RETAIN_REPLICAS));
         let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
         let dependencies = copy::dependencies(object).into_iter();
         Self {
@@ -45,7 +40,7 @@ impl Template {
             labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
             dependencies: dependencies.filter(|dependency| dependency != key).collect(),
             replicas: copy::replicas(object),
-            retain_replicas: retain.is_some_and(|retain| retain == "true"),
+            retain_replicas: copy::retains_replicas(object),
             never: copy::never(object),
             body: copy::strip(object).to_string().into(),
         }

@@ -250,10 +250,14 @@ fn what_a_workload_names_goes_along_and_goes_when_nothing_names_it() {
 #[test]
 fn suspension_and_missing_overrides_hold_everything_back() {
     let mut stage = Stage::members(&["a", "b"]);
-    let suspended = json!({ "spec": { "suspension": { "dispatchingOnClusters": { "clusterNames": ["a"] } } } });
+    let suspended =
+        json!({ "spec": { "suspension": { "dispatchingOnClusters": { "clusterNames": ["a"] } } } });
     stage.policy(policy("p", all_of("ConfigMap"), on(&["a", "b"]), suspended));
     stage.template("ConfigMap", "x", json!({}));
-    assert_eq!(stage.everywhere("ConfigMap", "x"), ["held back: its policy is suspended for this cluster", "present"]);
+    assert_eq!(
+        stage.everywhere("ConfigMap", "x"),
+        ["held back: its policy is suspended for this cluster", "present"]
+    );
     let waiting = json!({ "spec": { "dependentOverrides": ["o"] } });
     stage.policy(policy("p", all_of("ConfigMap"), on(&["a"]), waiting));
     assert!(stage.says("a", "ConfigMap", "x").starts_with("held back: it waits for"));
@@ -275,7 +279,8 @@ fn a_choice_of_clusters_waits_until_it_is_known_who_has_it() {
         stage.view.apply_cluster(cluster(name, json!({})));
     }
     stage.changed();
-    let placement = json!({ "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }] });
+    let placement =
+        json!({ "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }] });
     stage.policy(policy("p", all_of("ConfigMap"), placement, json!({})));
     stage.template("ConfigMap", "x", json!({}));
     assert_eq!(stage.everywhere("ConfigMap", "x"), ["absent: Elsewhere"; 2], "nobody knows who has it");
@@ -308,7 +313,9 @@ fn a_policys_outcome_counts_what_is_there_and_names_the_first_failure() {
     stage.policy(policy("p", all_of("ConfigMap"), on(&["a", "b"]), json!({})));
     stage.template("ConfigMap", "x", json!({}));
     let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
-    let outcome = |stage: &Stage, failures: &Failures| stage.world.outcome(&stage.view, &key, failures, &BTreeSet::new());
+    let outcome = |stage: &Stage, failures: &Failures| {
+        stage.world.outcome(&stage.view, &key, failures, &BTreeSet::new())
+    };
     let mut failures = Failures::new();
     assert_eq!(outcome(&stage, &failures).message, "0 of 2 are where they should be");
     for cluster in ["a", "b"] {

@@ -49,13 +49,19 @@ fn some_policy(name: usize, form: usize, clusters: &[usize], more: usize) -> Pro
         0 => all_of("ConfigMap"),
         1 => all_of("Deployment"),
         2 => json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "x" }]),
-        _ => json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "labelSelector": { "matchLabels": { "l": "1" } } }]),
+        _ => {
+            json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "labelSelector": { "matchLabels": { "l": "1" } } }])
+        }
     };
     let extra = match more {
         0 => json!({ "spec": { "propagateDeps": true } }),
-        1 => json!({ "spec": { "priority": 5, "suspension": { "dispatchingOnClusters": { "clusterNames": ["a"] } } } }),
+        1 => {
+            json!({ "spec": { "priority": 5, "suspension": { "dispatchingOnClusters": { "clusterNames": ["a"] } } } })
+        }
         2 => json!({ "spec": { "dependentOverrides": ["o"] } }),
-        3 => json!({ "spec": { "placement": { "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }] } } }),
+        3 => {
+            json!({ "spec": { "placement": { "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }] } } })
+        }
         4 => json!({ "spec": { "preserveResourcesOnDeletion": true } }),
         _ => json!({}),
     };
@@ -66,7 +72,9 @@ fn some_template(content: usize) -> Value {
     match content {
         0 => json!({ "spec": { "replicas": 4 } }),
         1 => json!({ "metadata": { "labels": { "l": "1" } } }),
-        2 => json!({ "spec": { "template": { "spec": { "containers": [{ "name": "c", "envFrom": [{ "configMapRef": { "name": "y" } }] }] } } } }),
+        2 => {
+            json!({ "spec": { "template": { "spec": { "containers": [{ "name": "c", "envFrom": [{ "configMapRef": { "name": "y" } }] }] } } } })
+        }
         _ => json!({ "data": { "k": "v" } }),
     }
 }
@@ -98,7 +106,9 @@ impl Stage {
                 dirty.extend(self.world.set_known(&self.view, &cluster_name(CLUSTERS[*name])));
                 dirty
             }
-            Event::Policy { name, form, clusters, more } => self.policy(some_policy(*name, *form, clusters, *more)),
+            Event::Policy { name, form, clusters, more } => {
+                self.policy(some_policy(*name, *form, clusters, *more))
+            }
             Event::NoPolicy(name) => self.no_policy(["p", "q", "r"][*name]),
             Event::Override { clusters } => {
                 let object = json!({
@@ -111,17 +121,23 @@ impl Stage {
                 self.changed()
             }
             Event::NoOverride => {
-                self.view.delete_override_policy(&PolicyKey { namespace: Some("shop".into()), name: "o".into() });
+                self.view
+                    .delete_override_policy(&PolicyKey { namespace: Some("shop".into()), name: "o".into() });
                 self.changed()
             }
-            Event::Template { kind, name, content } => self.template(KINDS[*kind], NAMES[*name], some_template(*content)),
-            Event::NoTemplate { kind, name } => self.world.delete_template(&self.view, &key_of(KINDS[*kind], NAMES[*name])),
+            Event::Template { kind, name, content } => {
+                self.template(KINDS[*kind], NAMES[*name], some_template(*content))
+            }
+            Event::NoTemplate { kind, name } => {
+                self.world.delete_template(&self.view, &key_of(KINDS[*kind], NAMES[*name]))
+            }
             Event::Hold { cluster, kind, name, stamps } => {
                 // A copy can only be in a cluster that is there.
                 if !self.view.members().contains_key(CLUSTERS[*cluster]) {
                     return Dirty::new();
                 }
-                let mut dirty = self.hold(CLUSTERS[*cluster], KINDS[*kind], NAMES[*name], some_stamps(*stamps));
+                let mut dirty =
+                    self.hold(CLUSTERS[*cluster], KINDS[*kind], NAMES[*name], some_stamps(*stamps));
                 // The link itself looks at every copy that it sees.
                 dirty.insert((cluster_name(CLUSTERS[*cluster]), key_of(KINDS[*kind], NAMES[*name])));
                 dirty
