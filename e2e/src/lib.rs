@@ -24,6 +24,7 @@ pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod record;
+pub mod scene;
 pub mod stage;
 pub mod stories;
 pub mod suite;

@@ -22,7 +22,7 @@ use std::{fmt, sync::Arc};
 use serde_json::Value;
 
 pub use self::{
-    deps::dependencies,
+    deps::{NAMED, dependencies, may_be_named},
     managed::{MANAGER, covers, holds, let_go, listing, ours, says_all, scaled},
     origin::{FORMAT, Origin, Ownership, ownership},
     render::{

@@ -29,7 +29,7 @@ pub use self::{
     template::Template,
 };
 use super::{
-    copy::ObjectKey,
+    copy::{self, ObjectKey},
     ids::ClusterName,
     policies::{PolicyKey, Reach},
     select::GroupKind,
@@ -146,6 +146,12 @@ impl World {
         kinds
     }
 
+    /// Whether any member has a copy of a kind.
+    pub fn holds_any(&self, kind: &GroupKind) -> bool {
+        let first = ObjectKey { kind: kind.clone(), namespace: "".into(), name: "".into() };
+        self.held.range(first..).next().is_some_and(|(key, _)| key.kind == *kind)
+    }
+
     /// Takes note that the hub begins to watch a kind.
     pub fn open_kind(&mut self, kind: GroupKind, api_version: Arc<str>, crd: Option<Arc<str>>) {
         self.kinds.insert(kind, Kind { api_version, crd, synced: false });
@@ -199,7 +205,10 @@ impl World {
             // Until now nobody could tell what is to be there: all of it has to be looked at, copies without a template too.
             let held: Vec<_> = self.held.keys().filter(|key| key.kind == *kind).cloned().collect();
             let known: Vec<_> = self.keys_of(kind).cloned().collect();
-            for key in held.iter().chain(&known) {
+            // And what its templates might have named.
+            let named: Vec<_> =
+                self.held.keys().filter(|key| copy::may_be_named(&key.kind)).cloned().collect();
+            for key in held.iter().chain(&known).chain(&named) {
                 dirty.extend(self.everywhere(key));
             }
         }

@@ -18,7 +18,7 @@ use super::{link::Link, report::Report, served::Served};
 use crate::{
     decide::{
         action::{Certainty, Observed},
-        copy::ObjectKey,
+        copy::{NAMED, ObjectKey},
         ids::ClusterName,
         select::GroupKind,
         view::View,
@@ -205,10 +205,7 @@ impl Engine {
         self.look(|world, view| {
             let mut kinds = view.propagations().kinds();
             if view.propagations().any(|says| says.propagate_deps) {
-                kinds.extend(
-                    ["ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"]
-                        .map(|kind| GroupKind { group: "".into(), kind: kind.into() }),
-                );
+                kinds.extend(NAMED.map(|kind| GroupKind { group: "".into(), kind: kind.into() }));
             }
             kinds.extend(world.held_kinds());
             kinds
@@ -233,9 +230,10 @@ impl Engine {
     pub fn hold(&self, cluster: &ClusterName, key: &ObjectKey, observed: Option<&Observed>) {
         let held = observed.filter(|observed| observed.is_ours()).map(|observed| observed.held.clone());
         let new_kind = held.is_some() && self.look(|world, _| world.kind(&key.kind).is_none());
+        let lost = held.is_none();
         self.change(|world, view| world.hold(view, cluster, key, held));
-        if new_kind {
-            // What nobody selects any more still follows its template.
+        // What nobody selects any more still follows its template, as long as somebody has it.
+        if new_kind || (lost && self.look(|world, _| !world.holds_any(&key.kind))) {
             self.kinds_changed.notify_one();
         }
     }

@@ -11,7 +11,11 @@ use std::{
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, ResourceExt, api::DynamicObject, core::PartialObjectMeta};
+use kube::{
+    Api, ResourceExt,
+    api::DynamicObject,
+    core::{PartialObjectMeta, TypeMeta},
+};
 use kube_runtime::{
     WatchStreamExt,
     watcher::{self, Event},
@@ -145,8 +149,12 @@ async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
         namespace: object.namespace().unwrap_or_default().into(),
         name: object.name_any().into(),
     };
+    // What is listed does not say of which kind it is, and much depends on that.
+    let types =
+        TypeMeta { api_version: version.resource.api_version.clone(), kind: version.resource.kind.clone() };
     let apply = |object: DynamicObject| {
         let key = key(&object);
+        let object = DynamicObject { types: Some(types.clone()), ..object };
         match serde_json::to_value(&object) {
             Ok(value) => engine.change(|world, view| world.apply_template(view, &key, &value)),
             Err(e) => tracing::error!(%key, "failed to read a template: {e}"),

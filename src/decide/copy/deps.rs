@@ -9,6 +9,8 @@ use crate::decide::select::GroupKind;
 
 /// Made in every namespace of every cluster.
 const ROOT_CA: &str = "kube-root-ca.crt";
+/// Kinds that pods name, all of the core.
+pub const NAMED: [&str; 4] = ["ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"];
 /// Fields of a volume's source that name a Secret.
 const SECRET_FIELDS: [&str; 3] = ["/nodePublishSecretRef/name", "/secretName", "/secretRef/name"];
 
@@ -16,6 +18,11 @@ const SECRET_FIELDS: [&str; 3] = ["/nodePublishSecretRef/name", "/secretName", "
 struct Found<'a> {
     namespace: &'a str,
     keys: BTreeSet<ObjectKey>,
+}
+
+/// Whether objects of a kind may be named by pods.
+pub fn may_be_named(kind: &GroupKind) -> bool {
+    kind.group.is_empty() && NAMED.contains(&&*kind.kind)
 }
 
 /// The ConfigMaps, Secrets, ServiceAccounts and PersistentVolumeClaims that a workload's pods name.

@@ -9,7 +9,7 @@ use super::{Dirty, World};
 use crate::{
     api::propagation::ConflictResolution,
     decide::{
-        copy::ObjectKey,
+        copy::{self, ObjectKey},
         divide::{Division, divide},
         ids::ClusterName,
         placement::Placement,
@@ -209,6 +209,17 @@ impl World {
     fn all_known(&self, view: &View, placement: &Placement) -> bool {
         let could = view.members().values().filter(|member| placement.may_choose(member));
         could.into_iter().all(|member| self.known.contains(&member.name))
+    }
+
+    /// Whether all is known that may name an object: the templates of all kinds whose policies take along what they name, and
+    /// of those that are left of such policies.
+    pub(super) fn knows_who_names(&self, view: &View, key: &ObjectKey) -> bool {
+        if !copy::may_be_named(&key.kind) {
+            return true;
+        }
+        let policies = view.propagations().policies().filter(|policy| policy.body.propagate_deps);
+        let kinds = policies.flat_map(|policy| policy.selectors.iter().map(|selector| &selector.kind));
+        kinds.chain(&self.held_kinds()).all(|kind| self.kinds.get(kind).is_some_and(|kind| kind.synced))
     }
 
     /// Whether a copy that is there for others is still named by something in that cluster.

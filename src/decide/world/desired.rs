@@ -109,18 +109,17 @@ impl World {
         let held = self.held.get(key).and_then(|clusters| clusters.get(cluster));
         let share = match (assignment.targets.get(cluster), held) {
             (Some(share), _) => share.clone(),
-            (None, Some(held)) if held.dependency => {
-                if !self.is_named_in(cluster, key) {
-                    return Desired::Absent(Absence::NotNamed);
-                }
-                Share::left_by(held)
-            }
-            (None, Some(held)) if assignment.frozen => {
+            (None, Some(held)) if held.dependency && self.is_named_in(cluster, key) => Share::left_by(held),
+            (None, Some(held)) if !held.dependency && assignment.frozen => {
                 if assignment.policy.is_none() && held.delete_with_policy {
                     return Desired::Absent(Absence::NoPolicy);
                 }
                 Share::left_by(held)
             }
+            (None, Some(_)) if !self.knows_who_names(view, key) => {
+                return Desired::Unknown("the hub has not read all templates that may name it yet");
+            }
+            (None, Some(held)) if held.dependency => return Desired::Absent(Absence::NotNamed),
             (None, _) => return Desired::Absent(Absence::Elsewhere),
         };
         let body = body.unwrap_or_else(|| template.body());

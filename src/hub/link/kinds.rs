@@ -218,7 +218,7 @@ impl Session {
             (lost, waiting)
         };
         for kind in lost {
-            self.retain(&kind, &BTreeSet::new());
+            self.lose_all(&kind);
         }
         for key in waiting {
             self.queue.add(key, Urgency::Now);
@@ -310,11 +310,10 @@ impl Session {
                     self.opened(&kind);
                 }
                 Ok(Event::Apply(object)) => self.see(key(&object), &object.metadata, false),
-                Ok(Event::Delete(object)) => self.lose(&key(&object)),
+                Ok(Event::Delete(object)) => self.doubt(key(&object)),
                 Err(e) => {
                     tracing::debug!(member = %self.name, %kind, "the watch of copies broke, trying again: {e:#}");
-                    if matches!(&e, watcher::Error::WatchFailed(kube::Error::Api(s)) | watcher::Error::InitialListFailed(kube::Error::Api(s)) if s.is_not_found())
-                    {
+                    if is_not_served(&e) {
                         self.kinds.look_again();
                     }
                 }
@@ -351,6 +350,15 @@ impl Session {
             }
         }
     }
+}
+
+/// Whether a watch failed because its kind is not there; the answer is not one of Kubernetes' own then, only its code tells.
+fn is_not_served(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    let (InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error)) = error else {
+        return false;
+    };
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// The kinds that a Cluster has on record.

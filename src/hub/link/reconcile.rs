@@ -55,7 +55,9 @@ impl Session {
             return Done::Well;
         }
         let desired = self.engine.desired(&self.name, key, None);
-        let needed = matches!(desired, Desired::Present(_)) || self.seen.lock().copies.contains_key(key);
+        let needed = matches!(desired, Desired::Present(_) | Desired::Faulty(_))
+            || self.seen.lock().copies.contains_key(key)
+            || self.is_doubtful(key);
         if !needed {
             self.engine.report.settle(&self.name, key, desired_note(&desired));
             return Done::Well;
@@ -76,8 +78,20 @@ impl Session {
         }
     }
 
-    async fn act(&self, key: &ObjectKey, desired: Desired, served: &Arc<Served>) -> Result<Done, Failure> {
+    async fn act(
+        &self,
+        key: &ObjectKey,
+        mut desired: Desired,
+        served: &Arc<Served>,
+    ) -> Result<Done, Failure> {
+        if self.is_doubtful(key) {
+            self.confirm(key, served).await?;
+            desired = self.engine.desired(&self.name, key, None);
+        }
         let (desired, version) = self.in_a_version(key, desired, served).await?;
+        if let Desired::Faulty(why) = desired {
+            return Err(Failure::Said(why));
+        }
         let observed = self.seen.lock().copies.get(key).cloned();
         let api_version = version.api_version();
         match action(key, &desired, observed.as_ref(), &api_version) {
@@ -121,9 +135,9 @@ impl Session {
         desired: Desired,
         served: &Served,
     ) -> Result<(Desired, Version), Failure> {
-        let gone = || Failure::Said(format!("the cluster no longer serves the kind {}", key.kind));
         let Desired::Present(wanted) = &desired else {
-            return Ok((desired, served.preferred(&key.kind).ok_or_else(gone)?.clone()));
+            let version = served.preferred(&key.kind).ok_or_else(|| no_longer_served(key))?;
+            return Ok((desired, version.clone()));
         };
         if let Some(version) = served.version(&key.kind, &wanted.api_version) {
             return Ok((desired.clone(), version.clone()));
@@ -139,6 +153,17 @@ impl Session {
         let object = on_hub.api(&self.engine.hub, key).get(&key.name).await?;
         let body = serde_json::to_value(&object).map(|object| copy::strip(&object)).unwrap_or_default();
         Ok((self.engine.desired(&self.name, key, Some(body)), version.clone()))
+    }
+
+    /// Finds out what became of an object that a watch by our label no longer shows: it is gone, or it lost only the label.
+    async fn confirm(&self, key: &ObjectKey, served: &Served) -> Result<(), Failure> {
+        let version = served.preferred(&key.kind).ok_or_else(|| no_longer_served(key))?;
+        let live = version.api(&self.writer, key).get_metadata_opt(&key.name).await?;
+        match live.filter(|live| Observed::of(key, &live.metadata, &self.hub).is_ours()) {
+            Some(live) => self.see(key.clone(), &live.metadata, false),
+            None => self.lose(key),
+        }
+        Ok(())
     }
 
     /// Applies an object over what was seen of it.
@@ -293,9 +318,13 @@ impl Session {
     }
 }
 
+fn no_longer_served(key: &ObjectKey) -> Failure {
+    Failure::Said(format!("the cluster no longer serves the kind {}", key.kind))
+}
+
 fn desired_note(desired: &Desired) -> Option<String> {
     match desired {
-        Desired::HeldBack(why) | Desired::Faulty(why) => Some(why.clone()),
+        Desired::HeldBack(why) => Some(why.clone()),
         _ => None,
     }
 }

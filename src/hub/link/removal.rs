@@ -36,7 +36,11 @@ impl Session {
             self.see(key.clone(), &live.metadata, false);
             return Ok(Done::Well);
         }
-        if !self.engine.is_certain(&removal.certain, key, &live.metadata).await? {
+        let certain = self.engine.is_certain(&removal.certain, key, &live.metadata).await;
+        // A fault of the hub's, not of the member's.
+        let certain =
+            certain.map_err(|e| Failure::Said(format!("failed to make certain that it is to go: {e}")))?;
+        if !certain {
             return Err(Failure::Said(
                 "the template seems gone, but so may be its whole kind: nothing is removed until that is certain".to_owned(),
             ));

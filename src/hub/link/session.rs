@@ -53,6 +53,8 @@ pub(super) struct Session {
 pub(super) struct Seen {
     /// What carries our label.
     pub(super) copies: BTreeMap<ObjectKey, Observed>,
+    /// What a watch by our label no longer shows: whether it is gone has to be confirmed (DESIGN.md 7.1).
+    pub(super) doubtful: BTreeSet<ObjectKey>,
     /// What was applied last, to tell a repair from a change.
     pub(super) applied: BTreeMap<ObjectKey, Box<str>>,
     pub(super) fights: Fights<ObjectKey>,
@@ -122,6 +124,7 @@ impl Session {
         let news = {
             let mut seen = self.seen.lock();
             seen.newest = seen.newest.max(now.resource_version.parse().unwrap_or_default());
+            seen.doubtful.remove(&key);
             match seen.copies.get_mut(&key) {
                 Some(before) if now.is_older_than(before) => return,
                 Some(before) => {
@@ -149,26 +152,43 @@ impl Session {
         }
     }
 
-    /// Takes note that an object with our label is gone, or has it no more.
+    /// Takes note that an object with our label is gone, or has it no more: which of both, a look will tell.
+    pub(super) fn doubt(&self, key: ObjectKey) {
+        self.seen.lock().doubtful.insert(key.clone());
+        self.queue.add(key, Urgency::Now);
+    }
+
+    /// Whether it is not known what became of an object.
+    pub(super) fn is_doubtful(&self, key: &ObjectKey) -> bool {
+        self.seen.lock().doubtful.contains(key)
+    }
+
+    /// Takes note that an object of ours is gone.
     pub(super) fn lose(&self, key: &ObjectKey) {
-        if self.seen.lock().copies.remove(key).is_some() {
-            self.engine.hold(&self.name, key, None);
-            self.queue.add(key.clone(), Urgency::Now);
+        {
+            let mut seen = self.seen.lock();
+            seen.doubtful.remove(key);
+            seen.copies.remove(key);
         }
+        self.engine.hold(&self.name, key, None);
+        self.queue.add(key.clone(), Urgency::Now);
     }
 
     /// Takes note that these are all objects of a kind with our label.
     pub(super) fn retain(&self, kind: &GroupKind, all: &BTreeSet<ObjectKey>) {
-        let gone: Vec<_> = {
-            let seen = self.seen.lock();
-            seen.copies.keys().filter(|key| key.kind == *kind && !all.contains(*key)).cloned().collect()
-        };
-        gone.iter().for_each(|key| self.lose(key));
-        // What an earlier session saw, and is gone since.
-        let held = self.engine.look(|world, _| world.held_in(&self.name, kind));
-        for key in held.iter().filter(|key| !all.contains(*key)) {
-            self.engine.hold(&self.name, key, None);
-        }
+        self.known_of(kind).into_iter().filter(|key| !all.contains(key)).for_each(|key| self.doubt(key));
+    }
+
+    /// Takes note that the member has a kind no more, and so nothing of it.
+    pub(super) fn lose_all(&self, kind: &GroupKind) {
+        self.known_of(kind).iter().for_each(|key| self.lose(key));
+    }
+
+    /// What was seen of a kind, in earlier sessions too.
+    fn known_of(&self, kind: &GroupKind) -> BTreeSet<ObjectKey> {
+        let mut known = self.engine.look(|world, _| world.held_in(&self.name, kind));
+        known.extend(self.seen.lock().copies.keys().filter(|key| key.kind == *kind).cloned());
+        known
     }
 
     /// Takes note of how a request went, as far as the link is concerned. After some failures in a row nothing more is tried
