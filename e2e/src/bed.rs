@@ -12,6 +12,7 @@ use futures::future::try_join_all;
 
 use crate::{
     addresses::{Addresses, Families, MEMBERS},
+    audit::Audit,
     control_plane::{ControlPlane, Ground, Purpose},
     etcd::Etcd,
     images::{self, Programs},
@@ -23,7 +24,7 @@ use crate::{
     process::{Identity, Process},
     progress::say,
     record::{Claim, Record, Recorded},
-    tombolo::{self, Component, Place, Role},
+    tombolo::{self, Component, Manner, Place, Role},
     tools::{Tool, Tools},
 };
 
@@ -45,6 +46,9 @@ pub struct Spec {
     /// Do not install and start Tombolo.
     #[arg(long)]
     pub bare: bool,
+    /// Have every API server write an audit log of all requests that change something, beside its own log.
+    #[arg(long)]
+    pub audit: bool,
     /// More flags for `tombolo hub`.
     #[arg(long = "hub-flag", value_name = "FLAG", allow_hyphen_values = true)]
     pub hub_flags: Vec<String>,
@@ -107,6 +111,12 @@ impl Spec {
         Self { joined: true, ..self }
     }
 
+    /// The same with audit logs.
+    #[must_use]
+    pub fn audited(self) -> Self {
+        Self { audit: true, ..self }
+    }
+
     /// The flags that ask for this bed.
     pub fn flags(&self) -> Vec<String> {
         let mut flags = vec![format!("--members={}", self.members)];
@@ -116,6 +126,7 @@ impl Spec {
             (self.dual_stack, "--dual-stack"),
             (self.bare, "--bare"),
             (self.joined, "--joined"),
+            (self.audit, "--audit"),
         ] {
             flags.extend(set.then(|| flag.to_owned()));
         }
@@ -212,9 +223,9 @@ impl Bed {
         let planes = try_join_all(spec.clusters(trace.record.network).into_iter().map(
             |(name, purpose, addresses)| {
                 let (folder, logs) = (state.join(&name), logs.join(&name));
-                let (etcd, tools) = (&etcd, &tools);
+                let (etcd, tools, audit) = (&etcd, &tools, spec.audit);
                 async move {
-                    let ground = Ground { folder: &folder, logs: &logs, tools };
+                    let ground = Ground { folder: &folder, logs: &logs, tools, audit };
                     ControlPlane::start(&name, purpose, addresses, etcd, ground).await
                 }
             },
@@ -288,9 +299,20 @@ impl Bed {
 
     /// Starts a hub under a name; several are replicas of one another.
     pub async fn start_hub(&self, binary: &Path, name: &str, flags: &[String]) -> Result<Component> {
+        self.start_hub_so(binary, name, flags, Manner::default()).await
+    }
+
+    /// The same in another manner.
+    pub async fn start_hub_so(
+        &self,
+        binary: &Path,
+        name: &str,
+        flags: &[String],
+        manner: Manner,
+    ) -> Result<Component> {
         let (folder, logs) = (&self.trace.path("state"), &self.trace.path("logs"));
         let place = Place { plane: &self.hub, folder, logs };
-        Component::start(binary, Role::Hub, name, flags, place).await
+        Component::start_so(binary, Role::Hub, name, flags, place, manner).await
     }
 
     /// Installs what the hub's chart installs beside the hub itself: the CRDs and its namespace.
@@ -323,6 +345,11 @@ impl Bed {
     /// The administrator's kubeconfig of a cluster.
     pub fn kubeconfig(&self, cluster: &str) -> PathBuf {
         self.trace.path(&format!("{cluster}.kubeconfig"))
+    }
+
+    /// The audit log of a cluster, if it was asked for.
+    pub fn audit(&self, cluster: &str) -> Audit {
+        Audit::new(&self.trace.path("logs").join(cluster))
     }
 
     /// kubectl for a cluster, by its name.

@@ -2,6 +2,7 @@
 
 pub mod admission;
 mod noop;
+pub mod propagate;
 
 use std::{os::unix::process::CommandExt, path::PathBuf, process::Command, time::Duration};
 
@@ -14,6 +15,8 @@ use crate::{progress::say, tombolo};
 pub enum Bench {
     /// What the webhook costs: without one, with one that does nothing, and with ours.
     Admission(admission::Args),
+    /// What propagation costs: a bare relay, and Tombolo.
+    Propagate(propagate::Args),
     /// A webhook that does nothing, as the yardstick.
     #[command(hide = true)]
     Noop(noop::Args),
@@ -32,6 +35,7 @@ impl Bench {
         }
         match self {
             Self::Admission(args) => args.run().await,
+            Self::Propagate(args) => args.run().await,
             Self::Noop(args) => args.run().await,
         }
     }

@@ -15,6 +15,7 @@ use kube::{Api, Client};
 
 use crate::{
     addresses::{Addresses, list},
+    audit,
     etcd::{Etcd, path},
     kubeconfig::{self, Access, url},
     pki::{self, Authority, Pair, Subject},
@@ -50,6 +51,8 @@ pub struct Ground<'a> {
     pub logs: &'a Path,
     /// The commands.
     pub tools: &'a Tools,
+    /// Whether its API server writes an audit log.
+    pub audit: bool,
 }
 
 /// A running control plane.
@@ -98,6 +101,9 @@ impl ControlPlane {
         let (apiserver, server, admin, client) = ports::on_one(choose, async |port| {
             let mut command = Command::new(ground.tools.path(Tool::KubeApiserver));
             command.args(apiserver_flags(name, purpose, &addresses, port, &keys, etcd));
+            if ground.audit {
+                command.args(audit::flags(ground.folder, ground.logs)?);
+            }
             let log = ground.logs.join("kube-apiserver.log");
             let _ = fs::remove_file(&log);
             let mut process = process::spawn(&format!("{name}/kube-apiserver"), &log, command)?;

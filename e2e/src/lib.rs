@@ -5,6 +5,7 @@
 //! that nothing outlives its owner.
 
 pub mod addresses;
+pub mod audit;
 pub mod background;
 pub mod bed;
 pub mod bench;
@@ -23,6 +24,7 @@ pub mod pki;
 pub mod ports;
 pub mod process;
 pub mod progress;
+pub mod proxy;
 pub mod record;
 pub mod scene;
 pub mod stage;

@@ -92,6 +92,16 @@ pub fn run_one_by_one(tests: Vec<Alone>) -> ExitCode {
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 
+/// Runs a test on a bed of its own, and shows what was there if it fails.
+pub fn on_its_own_bed(name: &str, spec: Spec, test: impl AsyncFnOnce(Arc<Bed>) -> Result<()>) -> Result<()> {
+    Runtime::new()?.block_on(async {
+        let bed = Arc::new(Bed::start(spec, None).await?);
+        let outcome = AssertUnwindSafe(test(bed.clone())).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked, see above")));
+        outcome.inspect_err(|_| eprintln!("{}", dump(name, &bed)))
+    })
+}
+
 // === impl Needs ===
 
 impl Needs {

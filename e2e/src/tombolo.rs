@@ -45,6 +45,15 @@ pub struct Place<'a> {
     pub logs: &'a Path,
 }
 
+/// How a process of Tombolo is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manner {
+    /// The group that it is in; without one it has the rights that were bound to its name.
+    pub group: Option<&'static str>,
+    /// Whether it is waited for until it is ready.
+    pub wait: bool,
+}
+
 /// What a process of Tombolo is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -52,6 +61,15 @@ pub enum Role {
     Hub,
     /// The member-side controller.
     Agent,
+}
+
+// === impl Manner ===
+
+impl Default for Manner {
+    /// With all rights, and ready.
+    fn default() -> Self {
+        Self { group: Some("system:masters"), wait: true }
+    }
 }
 
 // === impl Role ===
@@ -68,7 +86,7 @@ impl Role {
 // === impl Component ===
 
 impl Component {
-    /// Starts `tombolo hub` or `tombolo agent` under a name and returns when it is ready.
+    /// Starts `tombolo hub` or `tombolo agent` under a name, with all rights, and returns when it is ready.
     pub async fn start(
         binary: &Path,
         role: Role,
@@ -76,10 +94,22 @@ impl Component {
         flags: &[String],
         place: Place<'_>,
     ) -> Result<Self> {
+        Self::start_so(binary, role, name, flags, place, Manner::default()).await
+    }
+
+    /// The same in another manner.
+    pub async fn start_so(
+        binary: &Path,
+        role: Role,
+        name: &str,
+        flags: &[String],
+        place: Place<'_>,
+        manner: Manner,
+    ) -> Result<Self> {
         let (role_name, Place { plane, folder, logs }) = (role.name(), place);
         // An identity of its own, as in production: what it writes is told from what users write. Replicas share it.
         let user = format!("tombolo-{role_name}");
-        let subject = Subject { user: &user, group: Some("system:masters") };
+        let subject = Subject { user: &user, group: manner.group };
         let kubeconfig = plane.component(&folder.join(&plane.name), name, subject)?;
         let log = logs.join(&plane.name).join(format!("{name}.log"));
         let has_url = flags.iter().any(|flag| flag.starts_with("--webhook-url="));
@@ -89,6 +119,8 @@ impl Component {
                 let mut command = Command::new(binary);
                 command.arg(role_name).arg("--kubeconfig").arg(&kubeconfig).args(flags);
                 command.arg(format!("--health-address={LOOPBACK}:{port}"));
+                // As in a pod: so replicas are told apart in logs.
+                command.env("HOSTNAME", name);
                 let host = plane.addresses.api();
                 let webhook = match role {
                     Role::Hub => Some(SocketAddr::new(host, ports::free(host)?)),
@@ -100,8 +132,10 @@ impl Component {
                 }
                 let process = process::spawn(&format!("{}/{name}", plane.name), &log, command)?;
                 let mut this = Self { process, health: port, webhook };
-                until(&format!("{} is ready", this.process.name), PATIENCE, async || this.check().await)
-                    .await?;
+                if manner.wait {
+                    until(&format!("{} is ready", this.process.name), PATIENCE, async || this.check().await)
+                        .await?;
+                }
                 Ok(this)
             },
         )

@@ -10,6 +10,7 @@ use std::{
     error::Error as StdError,
     mem,
     pin::Pin,
+    sync::LazyLock,
     task::{Context as Task, Poll},
     time::Duration,
 };
@@ -45,8 +46,13 @@ const CONNECT: Duration = Duration::from_secs(5);
 const SETUP: Duration = Duration::from_secs(8);
 /// Between two signs of life that are asked of the peer, and what each may take: a dead connection is noticed in twice that.
 const PING: Duration = Duration::from_secs(5);
-/// Who asks.
-const AGENT: &str = concat!("tombolo/", env!("CARGO_PKG_VERSION"));
+/// Who asks; audit logs tell replicas apart by it, since a pod's host name is its own.
+static AGENT: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let agent = concat!("tombolo/", env!("CARGO_PKG_VERSION"));
+    let host = std::env::var("HOSTNAME").unwrap_or_default();
+    let named = HeaderValue::try_from(format!("{agent} ({host})")).ok().filter(|_| !host.is_empty());
+    named.unwrap_or(HeaderValue::from_static(agent))
+});
 
 /// A mutating request that was not for us to make, since another may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -168,7 +174,7 @@ where
         .build(https);
     let mut named = config.clone();
     named.headers.retain(|(name, _)| *name != USER_AGENT);
-    named.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    named.headers.push((USER_AGENT, AGENT.clone()));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().context("failed to set up authentication")?)

@@ -168,7 +168,7 @@ async fn a_client_says_who_it_is_and_shows_its_token() {
     let (url, mut seen) = server().await;
     client(&config(url), None).unwrap().apiserver_version().await.unwrap();
     let head = seen.recv().await.unwrap();
-    assert!(head.contains(&format!("user-agent: {AGENT}\r\n")), "{head}");
+    assert!(head.contains(&format!("user-agent: tombolo/{}", env!("CARGO_PKG_VERSION"))), "{head}");
     assert!(head.contains("authorization: bearer secret\r\n"), "{head}");
 }
 

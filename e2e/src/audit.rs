@@ -1,0 +1,168 @@
+//! Audit logs of a bed's API servers: every request that changes something, or tries to, whoever made it.
+//!
+//! [`flags`] ask an API server for one; [`Audit`] reads it. A request is in the log before its answer is sent.
+
+use std::{
+    fmt, fs,
+    io::{BufRead, BufReader, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::{etcd::path, pki::write};
+
+/// What is logged: who did what to which object, once it is done.
+const POLICY: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+";
+/// Who the hub is in members.
+pub const HUB_IN_MEMBERS: &str = "system:serviceaccount:tombolo-system:tombolo-hub";
+/// Who the hub is on the hub.
+pub const HUB: &str = "tombolo-hub";
+
+/// The audit log of one API server.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    path: PathBuf,
+}
+
+/// A place in an audit log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// A request that changed something, or tried to.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Who asked.
+    pub user: User,
+    /// With which program.
+    #[serde(default)]
+    pub user_agent: String,
+    /// What for.
+    pub verb: String,
+    /// Of what.
+    #[serde(default)]
+    pub object_ref: Object,
+    /// What was answered; none if nothing was.
+    #[serde(default)]
+    pub response_status: Answer,
+    /// When it came in.
+    pub request_received_timestamp: Timestamp,
+    #[serde(rename = "requestURI", default)]
+    uri: String,
+}
+
+/// Who asked.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct User {
+    /// The name.
+    #[serde(rename = "username")]
+    pub name: String,
+}
+
+/// The object of a request.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Object {
+    /// Its resource, such as `configmaps`.
+    pub resource: String,
+    /// Such as `status`.
+    pub subresource: String,
+    /// Its namespace, if it has one.
+    pub namespace: String,
+    /// Its name, where the request says it.
+    pub name: String,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// The HTTP status.
+    pub code: u16,
+}
+
+/// The flags that ask an API server for an audit log.
+pub fn flags(folder: &Path, logs: &Path) -> Result<[String; 2]> {
+    let policy = folder.join("audit-policy.yaml");
+    write(&policy, POLICY)?;
+    Ok([path("--audit-policy-file", &policy), path("--audit-log-path", &Audit::new(logs).path)])
+}
+
+// === impl Audit ===
+
+impl Audit {
+    pub(crate) fn new(logs: &Path) -> Self {
+        Self { path: logs.join("audit.log") }
+    }
+
+    /// Where it ends now.
+    pub fn mark(&self) -> Result<Mark> {
+        Ok(Mark(fs::metadata(&self.path).context("there is no audit log: was one asked for?")?.len()))
+    }
+
+    /// The requests since then, in the order in which they were answered.
+    pub fn since(&self, mark: Mark) -> Result<Vec<Request>> {
+        let mut file = fs::File::open(&self.path).context("there is no audit log: was one asked for?")?;
+        file.seek(SeekFrom::Start(mark.0))?;
+        let mut requests = Vec::new();
+        let mut reader = BufReader::new(file);
+        let mut line = String::new();
+        // The last line may not be whole yet.
+        while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+            requests.push(serde_json::from_str(&line).with_context(|| format!("failed to read {line}"))?);
+            line.clear();
+        }
+        Ok(requests)
+    }
+
+    /// What the hub changed since then, here, Leases and dry runs aside.
+    pub fn by_hub(&self, mark: Mark) -> Result<Vec<Request>> {
+        let mut requests = self.since(mark)?;
+        requests.retain(|request| request.is_by_hub() && request.is_a_change());
+        Ok(requests)
+    }
+}
+
+// === impl Request ===
+
+impl Request {
+    /// Whether the hub made it.
+    pub fn is_by_hub(&self) -> bool {
+        self.user.name == HUB || self.user.name == HUB_IN_MEMBERS
+    }
+
+    /// Whether it did what it asked for.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.response_status.code)
+    }
+
+    /// Whether it is more than an election, a question in the form of an object, or a dry run.
+    pub fn is_a_change(&self) -> bool {
+        self.object_ref.resource != "leases"
+            && !self.object_ref.resource.ends_with("reviews")
+            && !self.uri.contains("dryRun=All")
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Object { resource, subresource, namespace, name } = &self.object_ref;
+        let (at, user, verb) = (&self.request_received_timestamp, &self.user.name, &self.verb);
+        write!(f, "{at} {user} {verb} {resource} {namespace}/{name}")?;
+        if !subresource.is_empty() {
+            write!(f, " ({subresource})")?;
+        }
+        write!(f, " {}", self.response_status.code)
+    }
+}

@@ -1,0 +1,155 @@
+//! A way into a cluster that can be made bad: a TLS reverse proxy before an API server.
+//!
+//! It shows a certificate of the cluster's own authority, speaks HTTP/2 and HTTP/1.1, and lets watches stream through.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use axum_server::tls_rustls::RustlsConfig;
+use futures::StreamExt;
+use kube::{Client, Config};
+use tokio::{sync::watch, task::AbortHandle};
+use tombolo::{
+    shell::{client::client, metrics::Metrics},
+    webhook::tls::{Loaded, Serving},
+};
+
+use crate::{control_plane::ControlPlane, pki::Subject};
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// What concerns one connection only.
+const HOP_BY_HOP: [HeaderName; 5] =
+    [header::CONNECTION, header::HOST, header::TE, header::TRANSFER_ENCODING, header::UPGRADE];
+
+/// The largest object that an API server takes.
+const LARGEST: usize = 3 << 20;
+
+/// What becomes of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// They go through.
+    Pass,
+    /// They are answered with 500, and what streams is cut off.
+    Fail,
+    /// They go through after this time.
+    Delay(Duration),
+}
+
+/// A proxy that runs until it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Its URL.
+    pub url: String,
+    mode: watch::Sender<Mode>,
+    task: AbortHandle,
+}
+
+#[derive(Clone)]
+struct Way {
+    /// Two connections: what streams must not hold up what does not.
+    clients: [Client; 2],
+    mode: watch::Receiver<Mode>,
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    /// Starts a proxy before a cluster's API server; everything passes at first.
+    pub fn start(plane: &ControlPlane) -> Result<Self> {
+        let subject = Subject { user: "proxy", group: None };
+        let pair = plane.authority.issue("proxy", subject, &["localhost"], &[LOOPBACK])?;
+        let serving = Arc::new(Serving::new(Metrics::default().webhook));
+        serving.replace(Loaded::new(&std::fs::read(&pair.cert)?, &std::fs::read(&pair.key)?, 0)?);
+        // Nobody's: who asks shows who they are.
+        let mut config = Config::new(plane.server.parse().context("the API server has no URL")?);
+        let authority = plane.authority.certificate.as_bytes();
+        config.root_cert = Some(certificates(authority)?);
+        let (mode, receiver) = watch::channel(Mode::Pass);
+        let way = Way { clients: [client(&config, None)?, client(&config, None)?], mode: receiver };
+        let listener = std::net::TcpListener::bind(SocketAddr::new(LOOPBACK, 0)).context("no free port")?;
+        listener.set_nonblocking(true)?;
+        let url = format!("https://{}", listener.local_addr()?);
+        let routes = Router::new().fallback(forward).with_state(way);
+        let server = axum_server::from_tcp_rustls(listener, RustlsConfig::from_config(serving.config()))?;
+        let task = tokio::spawn(async move {
+            if let Err(e) = server.serve(routes.into_make_service()).await {
+                eprintln!("a proxy ended: {e}");
+            }
+        });
+        Ok(Self { url, mode, task: task.abort_handle() })
+    }
+
+    /// Makes the way good or bad from now on.
+    pub fn set(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn forward(State(mut way): State<Way>, request: Request) -> Response {
+    let mode = *way.mode.borrow_and_update();
+    match mode {
+        Mode::Fail => return failure("the proxy was told to fail"),
+        Mode::Delay(time) => tokio::time::sleep(time).await,
+        Mode::Pass => {}
+    }
+    let (mut parts, body) = request.into_parts();
+    HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let streams = path.contains("watch=true") || path.contains("watch=1");
+    let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
+        return failure("the request did not come whole");
+    };
+    let mut forwarded = http::Request::new(kube::client::Body::from(body.to_vec()));
+    *forwarded.method_mut() = parts.method;
+    *forwarded.headers_mut() = parts.headers;
+    match path.parse() {
+        Ok(uri) => *forwarded.uri_mut() = uri,
+        Err(e) => return failure(&e.to_string()),
+    }
+    match way.clients[usize::from(streams)].send(forwarded).await {
+        Ok(answer) => {
+            let (mut parts, body) = answer.into_parts();
+            HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
+            let cut = async move { drop(way.mode.wait_for(|mode| *mode == Mode::Fail).await) };
+            let body = Body::new(body).into_data_stream().take_until(Box::pin(cut));
+            let mut answer = Response::new(Body::from_stream(body));
+            *answer.status_mut() = parts.status;
+            *answer.headers_mut() = parts.headers;
+            answer
+        }
+        Err(e) => failure(&format!("{e:?}")),
+    }
+}
+
+fn failure(why: &str) -> Response {
+    let status = serde_json::json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 500, "message": why,
+    });
+    (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "application/json")], status.to_string())
+        .into_response()
+}
+
+/// The certificates of a PEM text, each as DER.
+fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+    CertificateDer::pem_slice_iter(pem)
+        .map(|certificate| Ok(certificate.context("the authority's certificate is none")?.to_vec()))
+        .collect()
+}
