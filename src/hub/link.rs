@@ -90,6 +90,11 @@ impl Link {
         self.stop.cancel();
     }
 
+    /// Whether it was not ended.
+    pub fn runs(&self) -> bool {
+        !self.stop.is_cancelled()
+    }
+
     /// Begins a new session, since the way into the member may have changed.
     pub fn renew(&self) {
         if let Some(session) = &*self.session.read() {

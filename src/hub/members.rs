@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use k8s_openapi::{
     api::core::v1::Taint,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -61,30 +62,28 @@ async fn keep(engine: &Arc<Engine>) -> bool {
             engine.remove_link(&name);
         }
     }
-    let mut busy = false;
     for name in names {
-        let link = match engine.links().get(&name) {
-            Some(link) => link.clone(),
-            None => {
-                tracing::info!(member = %name, "a member");
-                let link = Link::start(engine.clone(), name.clone());
-                engine.add_link(link.clone());
-                link
-            }
-        };
-        if !engine.claim.holds() {
-            continue;
-        }
-        match tokio::time::timeout(PATIENCE, attend(engine, &link)).await {
-            Ok(Ok(leaving)) => busy |= leaving,
-            Ok(Err(e)) => {
-                tracing::warn!(member = %name, "failed to write its Cluster, trying again: {e:#}");
-                busy = true;
-            }
-            Err(_) => busy = true,
+        if !engine.links().get(&name).is_some_and(|link| link.runs()) {
+            tracing::info!(member = %name, "a member");
+            engine.add_link(Link::start(engine.clone(), name));
         }
     }
-    busy
+    if !engine.claim.holds() {
+        return false;
+    }
+    // Side by side, so that none waits for one that takes its time to leave.
+    let links = engine.links();
+    let attended = links.values().map(|link| async move {
+        match tokio::time::timeout(PATIENCE, attend(engine, link)).await {
+            Ok(Ok(leaving)) => leaving,
+            Ok(Err(e)) => {
+                tracing::warn!(member = %link.name, "failed to write its Cluster, trying again: {e:#}");
+                true
+            }
+            Err(_) => true,
+        }
+    });
+    join_all(attended).await.contains(&true)
 }
 
 /// Sees to one Cluster; says whether it leaves.

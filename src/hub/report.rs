@@ -27,7 +27,10 @@ use tokio::sync::Notify;
 
 use super::engine::Engine;
 use crate::{
-    api::{ClusterPropagationPolicy, PropagationPolicy, names::condition, propagation::PolicyStatus},
+    api::{
+        ClusterPropagationPolicy, PropagationPolicy, ServiceExport, mcs, names::condition,
+        propagation::PolicyStatus,
+    },
     decide::{
         copy::ObjectKey,
         ids::ClusterName,
@@ -56,6 +59,8 @@ pub struct Report {
 struct State {
     failures: Failures,
     dirty: BTreeSet<PolicyKey>,
+    /// ServiceExports whose own status may have changed.
+    exports: BTreeSet<ObjectKey>,
     all: bool,
     missing: BTreeSet<GroupKind>,
     events: VecDeque<(ObjectReference, Event)>,
@@ -95,6 +100,9 @@ impl Report {
             state.events.push_back((reference, event));
         }
         state.dirty.extend(policy);
+        if is_export(key) {
+            state.exports.insert(key.clone());
+        }
         drop(state);
         self.wake.notify_one();
     }
@@ -103,7 +111,11 @@ impl Report {
     pub fn settle(&self, cluster: &ClusterName, key: &ObjectKey, why: Option<String>) {
         let mut state = self.state.lock();
         let failed = state.failures.get_mut(cluster).and_then(|failures| failures.remove(key)).is_some();
+        let told = is_export(key) && state.exports.insert(key.clone());
         drop(state);
+        if told {
+            self.wake.notify_one();
+        }
         if failed {
             tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
             self.touch_all();
@@ -148,6 +160,32 @@ impl Report {
             self.touch_all();
         }
     }
+
+    /// Takes what has to be told. (Failures are copied: nobody holds this lock and the world's.)
+    fn take(&self, engine: &Engine) -> Due {
+        let policies: Vec<_> = engine.view.read().propagations().keys().cloned().collect();
+        let mut state = self.state.lock();
+        let mut dirty = std::mem::take(&mut state.dirty);
+        if std::mem::take(&mut state.all) {
+            dirty.extend(policies);
+        }
+        Due {
+            dirty,
+            exports: std::mem::take(&mut state.exports),
+            events: std::mem::take(&mut state.events),
+            failures: state.failures.clone(),
+            missing: state.missing.clone(),
+        }
+    }
+}
+
+/// What has to be told.
+struct Due {
+    dirty: BTreeSet<PolicyKey>,
+    exports: BTreeSet<ObjectKey>,
+    events: VecDeque<(ObjectReference, Event)>,
+    failures: Failures,
+    missing: BTreeSet<GroupKind>,
 }
 
 /// Writes what changed, while this replica leads.
@@ -161,19 +199,23 @@ pub async fn run(engine: Arc<Engine>) {
             // Whoever comes to lead looks at everything.
             continue;
         }
-        let (dirty, events) = {
-            let mut state = engine.report.state.lock();
-            let mut dirty = std::mem::take(&mut state.dirty);
-            if std::mem::take(&mut state.all) {
-                dirty.extend(engine.view.read().propagations().keys().cloned());
-            }
-            (dirty, std::mem::take(&mut state.events))
-        };
+        let Due { dirty, exports, events, failures, missing } = engine.report.take(&engine);
         for policy in dirty {
-            let written = tokio::time::timeout(PATIENCE, write(&engine, &policy)).await;
+            let outcome = engine.look(|world, view| world.outcome(view, &policy, &failures, &missing));
+            let written = tokio::time::timeout(PATIENCE, write(&engine, &policy, &outcome)).await;
             if let Ok(Err(_)) | Err(_) = &written {
                 tracing::debug!(%policy, "failed to write a policy's status, trying again: {written:?}");
                 engine.report.touch([policy]);
+            }
+        }
+        for export in exports {
+            let outcome = engine.look(|world, view| world.outcome_of(view, &export, &failures));
+            let written =
+                tokio::time::timeout(PATIENCE, write_export(&engine, &export, outcome.as_ref())).await;
+            if let Ok(Err(_)) | Err(_) = &written {
+                tracing::debug!(%export, "failed to write a ServiceExport's status, trying again: {written:?}");
+                engine.report.state.lock().exports.insert(export);
+                engine.report.wake.notify_one();
             }
         }
         for (reference, event) in events {
@@ -185,22 +227,15 @@ pub async fn run(engine: Arc<Engine>) {
     }
 }
 
-async fn write(engine: &Engine, policy: &PolicyKey) -> kube::Result<()> {
-    let outcome = {
-        let (failures, missing) = {
-            let state = engine.report.state.lock();
-            (state.failures.clone(), state.missing.clone())
-        };
-        engine.look(|world, view| world.outcome(view, policy, &failures, &missing))
-    };
+async fn write(engine: &Engine, policy: &PolicyKey, outcome: &Outcome) -> kube::Result<()> {
     match &policy.namespace {
         Some(namespace) => {
             let api: Api<PropagationPolicy> = Api::namespaced(engine.writer.clone(), namespace);
-            write_to(&api, &policy.name, &outcome, |policy| policy.status.clone()).await
+            write_to(&api, &policy.name, outcome, |policy| policy.status.clone()).await
         }
         None => {
             let api: Api<ClusterPropagationPolicy> = Api::all(engine.writer.clone());
-            write_to(&api, &policy.name, &outcome, |policy| policy.status.clone()).await
+            write_to(&api, &policy.name, outcome, |policy| policy.status.clone()).await
         }
     }
 }
@@ -217,19 +252,7 @@ where
     let Some(policy) = api.get_opt(name).await? else { return Ok(()) };
     let before = status(&policy).unwrap_or_default();
     let generation = policy.meta().generation;
-    let old = before.conditions.iter().find(|condition| condition.type_ == condition::PROPAGATED);
-    let truth = if outcome.propagated { "True" } else { "False" };
-    let now = Condition {
-        type_: condition::PROPAGATED.to_owned(),
-        status: truth.to_owned(),
-        reason: outcome.reason.to_owned(),
-        message: outcome.message.clone(),
-        observed_generation: generation,
-        last_transition_time: old.filter(|old| old.status == truth).map_or_else(
-            || Time(Timestamp::from_second(clock::seconds()).unwrap_or_default()),
-            |old| old.last_transition_time.clone(),
-        ),
-    };
+    let now = condition(&before.conditions, outcome, generation);
     let after = PolicyStatus {
         observed_generation: generation,
         matched: Some(outcome.matched),
@@ -241,6 +264,43 @@ where
     }
     let patch = json!({ "status": after, "metadata": { "uid": policy.meta().uid } });
     api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+/// What a condition says of an outcome; since when, if that is no news.
+fn condition(before: &[Condition], outcome: &Outcome, generation: Option<i64>) -> Condition {
+    let status = if outcome.propagated { "True" } else { "False" };
+    let old = before.iter().find(|old| old.type_ == condition::PROPAGATED && old.status == status);
+    let now = || Time(Timestamp::from_second(clock::seconds()).unwrap_or_default());
+    Condition {
+        type_: condition::PROPAGATED.to_owned(),
+        status: status.to_owned(),
+        reason: outcome.reason.to_owned(),
+        message: outcome.message.clone(),
+        observed_generation: generation,
+        last_transition_time: old.map_or_else(now, |old| old.last_transition_time.clone()),
+    }
+}
+
+/// Says on a ServiceExport what became of its copies. Conditions of others stay.
+async fn write_export(engine: &Engine, key: &ObjectKey, outcome: Option<&Outcome>) -> kube::Result<()> {
+    let Some(outcome) = outcome else { return Ok(()) };
+    let api: Api<ServiceExport> = Api::namespaced(engine.writer.clone(), &key.namespace);
+    let Some(export) = api.get_opt(&key.name).await? else { return Ok(()) };
+    let before = export.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    let mut after = before.clone();
+    after.retain(|other| other.type_ != condition::PROPAGATED);
+    after.push(condition(&before, outcome, export.metadata.generation));
+    after.sort_by(|a, b| a.type_.cmp(&b.type_));
+    if after == before {
+        return Ok(());
+    }
+    let metadata = json!({ "resourceVersion": export.metadata.resource_version });
+    let patch = json!({ "status": { "conditions": after }, "metadata": metadata });
+    api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+fn is_export(key: &ObjectKey) -> bool {
+    &*key.kind.group == mcs::GROUP && &*key.kind.kind == "ServiceExport"
 }
 
 fn reference(key: &ObjectKey, api_version: &str, uid: &str) -> ObjectReference {

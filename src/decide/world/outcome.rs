@@ -95,6 +95,36 @@ impl World {
     }
 }
 
+// === impl World ===
+
+impl World {
+    /// What became of one object; none if no policy places it.
+    pub fn outcome_of(&self, view: &View, key: &ObjectKey, failures: &Failures) -> Option<Outcome> {
+        let assignment = self.assigned.get(key)?;
+        let mut missing = Vec::new();
+        for cluster in assignment.targets.keys() {
+            let held_back = view.members().get(cluster).and_then(|member| assignment.held_back(member));
+            let failure = failures.get(cluster).and_then(|failures| failures.get(key)).cloned();
+            let there = self.held.get(key).is_some_and(|held| held.contains_key(cluster));
+            if let Some(why) = held_back.or(failure).or_else(|| (!there).then(|| "on its way".to_owned())) {
+                missing.push(format!("{cluster}: {why}"));
+            }
+        }
+        let names: Vec<_> = assignment.targets.keys().map(ClusterName::as_str).collect();
+        let (propagated, reason, message) = if let Some(why) = &assignment.unplaced {
+            (false, reason::UNPLACED, why.clone())
+        } else if names.is_empty() {
+            return None;
+        } else if missing.is_empty() {
+            (true, reason::PROPAGATED, format!("it is in {}", names.join(", ")))
+        } else {
+            (false, reason::PENDING, missing.join("; "))
+        };
+        let matched = 1;
+        Some(Outcome { matched, clusters: Vec::new(), propagated, reason, message: shortened(message) })
+    }
+}
+
 /// A message of a length that a condition may have.
 fn shortened(text: String) -> String {
     const MOST: usize = 1000;

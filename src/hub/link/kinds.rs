@@ -25,7 +25,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use super::session::Session;
+use super::{reconcile::lacking, session::Session};
 use crate::{
     api::{
         Cluster,
@@ -148,16 +148,20 @@ impl Session {
     pub(super) async fn keep_kinds(self: Arc<Self>) {
         let mut tasks = JoinSet::new();
         tasks.spawn(self.clone().follow_crds());
-        // What it is to have now; more comes by the queue.
-        let concerned = self.engine.look(|world, _| world.all_of(&self.name));
-        self.kinds.state.lock().wanted.extend(concerned.into_iter().map(|key| key.kind));
+        // What it is to have, and what it has: each waits for its kind.
+        self.look_at_everything();
         loop {
             let missing = self.keep_kinds_once(&mut tasks).await;
             self.tell_known();
             tokio::select! {
                 () = self.kinds.changed.notified() => {}
                 () = tokio::time::sleep(if missing { SOON } else { SELDOM }) => {}
-                Some(_) = tasks.join_next() => {}
+                Some(ended) = tasks.join_next() => {
+                    // A watch that was ended on purpose is well; one that broke down ends the session.
+                    if ended.is_err_and(|e| e.is_panic()) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -279,7 +283,6 @@ impl Session {
         };
         if now {
             self.engine.change(|world, view| world.set_known(view, &self.name));
-            self.look_at_everything();
         }
     }
 
@@ -316,8 +319,19 @@ impl Session {
                     if is_not_served(&e) {
                         self.kinds.look_again();
                     }
+                    if let Some(said) = forbidden(&e) {
+                        self.say_forbidden(&kind, said);
+                    }
                 }
             }
+        }
+    }
+
+    /// Says of everything that waits for a kind which right is missing.
+    fn say_forbidden(&self, kind: &GroupKind, said: &str) {
+        let waiting = self.kinds.state.lock().parked.get(kind).cloned().unwrap_or_default();
+        for key in waiting {
+            self.engine.report.fail(&self.engine, &self.name, &key, &lacking(&self.name, said));
         }
     }
 
@@ -359,6 +373,20 @@ fn is_not_served(error: &watcher::Error) -> bool {
         return false;
     };
     matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// What an API server says of a right that a watch lacks.
+fn forbidden(error: &watcher::Error) -> Option<&str> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+            if status.is_forbidden() =>
+        {
+            Some(&status.message)
+        }
+        _ => None,
+    }
 }
 
 /// The kinds that a Cluster has on record.

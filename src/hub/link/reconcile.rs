@@ -15,6 +15,7 @@ use crate::{
     decide::{
         action::{Action, Observed, action, taking_over},
         copy::{self, MANAGER, ObjectKey, Rendered},
+        ids::ClusterName,
         world::{Desired, Wanted},
     },
     hub::served::{Served, Version},
@@ -300,13 +301,7 @@ impl Session {
             Trouble::Credentials => {
                 (format!("the cluster does not accept our token: {said}"), Done::After(RIGHTS))
             }
-            Trouble::Forbidden => (
-                format!(
-                    "Tombolo lacks a right in the cluster: {said}; give it with `tombolo join {} --grant …`",
-                    self.name
-                ),
-                Done::After(RIGHTS),
-            ),
+            Trouble::Forbidden => (lacking(&self.name, &said), Done::After(RIGHTS)),
             Trouble::NotFound => {
                 self.kinds.look_again();
                 (said, Done::Again)
@@ -320,6 +315,11 @@ impl Session {
 
 fn no_longer_served(key: &ObjectKey) -> Failure {
     Failure::Said(format!("the cluster no longer serves the kind {}", key.kind))
+}
+
+/// That a right is missing, and how it is given.
+pub(super) fn lacking(cluster: &ClusterName, said: &str) -> String {
+    format!("Tombolo lacks a right in the cluster: {said}; give it with `tombolo join {cluster} --grant …`")
 }
 
 fn desired_note(desired: &Desired) -> Option<String> {
