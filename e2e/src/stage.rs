@@ -1,6 +1,7 @@
 //! Where a story is played: a bed, the commands as one would type them, and what must come of each.
 
 use std::{
+    ffi::{OsStr, OsString},
     path::PathBuf,
     process::Command,
     time::{Duration, Instant},
@@ -16,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Stage {
     bed: Bed,
+    /// The `tombolo` command.
+    tombolo: PathBuf,
     folder: PathBuf,
     step: String,
     proven: usize,
@@ -26,11 +29,11 @@ pub struct Stage {
 
 impl Stage {
     /// Sets the stage for a story; its manifests are in a folder of its number.
-    pub fn new(bed: Bed, story: &str) -> Self {
+    pub fn new(bed: Bed, tombolo: PathBuf, story: &str) -> Self {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("stories").join(story);
         println!("\n$ export KUBECONFIG={}", bed.dir().join("all.kubeconfig").display());
         println!("$ cd e2e/stories/{story}");
-        Self { bed, folder, step: String::new(), proven: 0, missing: Vec::new() }
+        Self { bed, tombolo, folder, step: String::new(), proven: 0, missing: Vec::new() }
     }
 
     /// Whether pods really run here.
@@ -104,15 +107,9 @@ impl Stage {
     }
 
     fn shell(&self, line: &str) -> Command {
-        let mut path = self
-            .bed
-            .tools
-            .path(Tool::Kubectl)
-            .parent()
-            .map(PathBuf::from)
-            .unwrap_or_default()
-            .into_os_string();
-        path.push(":");
+        let kubectl = self.bed.tools.path(Tool::Kubectl);
+        let programs = [kubectl.parent(), self.tombolo.parent()].into_iter().flatten();
+        let mut path: OsString = programs.flat_map(|folder| [folder.as_os_str(), OsStr::new(":")]).collect();
         path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(&self.folder);

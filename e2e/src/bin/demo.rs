@@ -9,6 +9,7 @@ use tombolo_e2e::{
     progress::say,
     stage::Stage,
     stories::Story,
+    tombolo,
 };
 
 /// Plays a story on real clusters, command by command, and checks every result.
@@ -58,7 +59,8 @@ impl Cli {
 
     async fn play(&self) -> Result<Bed> {
         let bed = Bed::start(Spec { nodes: self.nodes, ..Spec::api(3) }, None).await?;
-        let mut stage = Stage::new(bed, self.story.number());
+        let tombolo = tokio::task::spawn_blocking(tombolo::binary).await??;
+        let mut stage = Stage::new(bed, tombolo, self.story.number());
         let outcome = self.story.play(&mut stage).await;
         outcome.with_context(|| format!("step {:?} failed", stage.current()))?;
         Ok(stage.end())

@@ -7,22 +7,48 @@ use crate::stage::Stage;
 /// Everything that the story applies on the hub.
 const MANIFESTS: [&str; 4] = ["1-crds.yaml", "2-workload.yaml", "3-export.yaml", "4-import.yaml"];
 
+/// The definitions of the Multi-Cluster Services API.
+const CRDS: &str = "crd/serviceexports.multicluster.x-k8s.io crd/serviceimports.multicluster.x-k8s.io";
+
 pub(super) async fn play(stage: &mut Stage) -> Result<()> {
+    stage.step("Three clusters become members of the hub").await?;
+    for member in ["member1", "member2", "member3"] {
+        stage.run(&format!("tombolo join {member} --context {member} --skip-crds --agent none")).await?;
+    }
+    stage.run("kubectl --context hub get clusters").await?;
+
     stage.step("The ServiceExport and ServiceImport CRDs go to the member clusters").await?;
     stage.run("kubectl --context hub apply -f 1-crds.yaml").await?;
+    stage
+        .see("member1 and member2 have them, member3 has not", async |stage| {
+            for member in ["member1", "member2"] {
+                stage.quietly(&format!("kubectl --context {member} get {CRDS}"))?;
+            }
+            absent(stage, "member3", CRDS)
+        })
+        .await?;
 
     stage.step("Step 1: Deploy service on the member1 cluster").await?;
     stage.run("kubectl --context hub apply -f 2-workload.yaml").await?;
     stage
-        .see("the hub keeps the Deployment as a template and makes no pod of it", async |stage| {
+        .see("Deployment and Service are in member1 and nowhere else; the hub makes no pod", async |stage| {
+            stage.quietly("kubectl --context member1 get deployment/serve service/serve")?;
+            for member in ["member2", "member3"] {
+                absent(stage, member, "deployment/serve service/serve")?;
+            }
             let made = stage.quietly("kubectl --context hub get replicasets,pods -A -o name")?;
             ensure!(made.is_empty(), "the hub made {made}");
-            stage.quietly("kubectl --context hub get deployment serve -o name")
+            Ok(())
         })
         .await?;
 
     stage.step("Step 2: Export service to the member2 cluster").await?;
     stage.run("kubectl --context hub apply -f 3-export.yaml").await?;
+    stage
+        .see("the ServiceExport is in member1", async |stage| {
+            stage.quietly("kubectl --context member1 get serviceexport/serve")
+        })
+        .await?;
     stage.run("kubectl --context hub apply -f 4-import.yaml").await?;
 
     stage.step("Everything that was applied is still there, and Tombolo runs").await?;
@@ -34,8 +60,16 @@ pub(super) async fn play(stage: &mut Stage) -> Result<()> {
             Ok(())
         })
         .await?;
+    stage.run("kubectl --context hub get propagationpolicies").await?;
 
-    stage.not_yet("Deployment, Service and ServiceExport arrive in member1, the ServiceImport in member2");
+    stage.not_yet("The ServiceImport arrives in member2, with a derived Service");
     stage.not_yet("Step 3: Access the service from member2 cluster");
+    Ok(())
+}
+
+/// Fails if a cluster has any of some objects.
+fn absent(stage: &Stage, cluster: &str, objects: &str) -> Result<()> {
+    let found = stage.quietly(&format!("kubectl --context {cluster} get {objects} --ignore-not-found -o name"))?;
+    ensure!(found.is_empty(), "{cluster} has {found}");
     Ok(())
 }
