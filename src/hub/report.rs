@@ -25,7 +25,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::engine::Engine;
+use super::{engine::Engine, link::Reachability};
 use crate::{
     api::{ClusterPropagationPolicy, PropagationPolicy, names::condition, propagation::PolicyStatus},
     decide::{
@@ -54,8 +54,11 @@ pub struct Report {
 
 #[derive(Default)]
 struct State {
-    failures: Failures,
+    /// Shared with whoever writes a report; changed in place otherwise.
+    failures: Arc<Failures>,
     dirty: BTreeSet<PolicyKey>,
+    /// Policies of which nothing can be told yet.
+    postponed: BTreeSet<PolicyKey>,
     all: bool,
     missing: BTreeSet<GroupKind>,
     events: VecDeque<(ObjectReference, Event)>,
@@ -79,7 +82,7 @@ impl Report {
             (policy, reference)
         });
         let mut state = self.state.lock();
-        let failures = state.failures.entry(cluster.clone()).or_default();
+        let failures = Arc::make_mut(&mut state.failures).entry(cluster.clone()).or_default();
         if failures.insert(key.clone(), why.to_owned()).as_deref() == Some(why) {
             return;
         }
@@ -100,13 +103,16 @@ impl Report {
     }
 
     /// Takes note that an object is as it should be in a cluster, or is left alone there for a reason.
-    pub fn settle(&self, cluster: &ClusterName, key: &ObjectKey, why: Option<String>) {
-        let mut state = self.state.lock();
-        let failed = state.failures.get_mut(cluster).and_then(|failures| failures.remove(key)).is_some();
-        drop(state);
+    pub fn settle(&self, engine: &Engine, cluster: &ClusterName, key: &ObjectKey, why: Option<String>) {
+        let failed = {
+            let mut state = self.state.lock();
+            let known = state.failures.get(cluster).is_some_and(|failures| failures.contains_key(key));
+            let failures = known.then(|| Arc::make_mut(&mut state.failures).get_mut(cluster)).flatten();
+            failures.is_some_and(|failures| failures.remove(key).is_some())
+        };
         if failed {
             tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
-            self.touch_all();
+            self.touch(engine.look(|world, _| world.assignment(key)?.policy.clone()));
         }
     }
 
@@ -117,7 +123,7 @@ impl Report {
 
     /// Forgets a cluster.
     pub fn forget(&self, cluster: &ClusterName) {
-        self.state.lock().failures.remove(cluster);
+        Arc::make_mut(&mut self.state.lock().failures).remove(cluster);
     }
 
     /// Takes note that the status of policies may have changed.
@@ -134,6 +140,12 @@ impl Report {
     pub fn touch_all(&self) {
         self.state.lock().all = true;
         self.wake.notify_one();
+    }
+
+    /// Takes note that more may be known: what could not be told before is looked at again.
+    pub fn look_again(&self) {
+        let postponed = std::mem::take(&mut self.state.lock().postponed);
+        self.touch(postponed);
     }
 
     /// Takes note of the kinds that policies speak of and the hub does not serve.
@@ -187,11 +199,28 @@ pub async fn run(engine: Arc<Engine>) {
 
 async fn write(engine: &Engine, policy: &PolicyKey) -> kube::Result<()> {
     let outcome = {
+        // Not under its lock: whoever changes the world takes that one second.
         let (failures, missing) = {
             let state = engine.report.state.lock();
             (state.failures.clone(), state.missing.clone())
         };
-        engine.look(|world, view| world.outcome(view, policy, &failures, &missing))
+        let gone: BTreeSet<ClusterName> = engine
+            .links()
+            .into_iter()
+            .filter(|(_, link)| {
+                link.health.confirmed().is_some_and(|health| !matches!(health, Reachability::Ready(_)))
+            })
+            .map(|(name, _)| name)
+            .collect();
+        let outcome = engine.look(|world, view| {
+            let known = world.can_tell(view, policy, &missing, &gone);
+            known.then(|| world.outcome(view, policy, &failures, &missing))
+        });
+        let Some(outcome) = outcome else {
+            engine.report.state.lock().postponed.insert(policy.clone());
+            return Ok(());
+        };
+        outcome
     };
     match &policy.namespace {
         Some(namespace) => {

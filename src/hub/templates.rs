@@ -11,7 +11,11 @@ use std::{
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, ResourceExt, api::DynamicObject, core::PartialObjectMeta};
+use kube::{
+    Api, ResourceExt,
+    api::{DynamicObject, TypeMeta},
+    core::PartialObjectMeta,
+};
 use kube_runtime::{
     WatchStreamExt,
     watcher::{self, Event},
@@ -145,8 +149,12 @@ async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
         namespace: object.namespace().unwrap_or_default().into(),
         name: object.name_any().into(),
     };
-    let apply = |object: DynamicObject| {
+    let types =
+        TypeMeta { api_version: version.resource.api_version.clone(), kind: version.resource.kind.clone() };
+    let apply = |mut object: DynamicObject| {
         let key = key(&object);
+        // API servers leave out what items of a list are; what is stripped depends on it.
+        object.types = Some(types.clone());
         match serde_json::to_value(&object) {
             Ok(value) => engine.change(|world, view| world.apply_template(view, &key, &value)),
             Err(e) => tracing::error!(%key, "failed to read a template: {e}"),
@@ -162,6 +170,7 @@ async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
             Ok(Event::InitDone) => {
                 let all = std::mem::take(&mut listed);
                 engine.change(|world, view| world.retain_templates(view, &kind, &all));
+                engine.report.look_again();
             }
             Ok(Event::Apply(object)) => apply(object),
             Ok(Event::Delete(object)) => {

@@ -58,28 +58,35 @@ pub struct Share {
 // === impl World ===
 
 impl World {
-    /// Assigns an object anew, and what its pods name.
+    /// Assigns an object anew, and what its pods name; all that have it are to look at it.
     pub(super) fn look_at(&mut self, view: &View, key: &ObjectKey) -> Dirty {
         let mut dirty = self.everywhere(key);
-        self.reassign(view, key);
+        dirty.extend(self.shift(view, key));
         dirty.extend(self.everywhere(key));
-        let dependencies: Vec<_> = self
-            .templates
-            .get(key)
-            .into_iter()
-            .flat_map(|template| template.dependencies.iter())
-            .cloned()
-            .collect();
+        dirty
+    }
+
+    /// Assigns an object anew, and what its pods name; where that makes no difference, nobody has to look.
+    pub(super) fn shift(&mut self, view: &View, key: &ObjectKey) -> Dirty {
+        let mut dirty = self.shift_one(view, key);
+        let template = self.templates.get(key).into_iter();
+        let dependencies: Vec<_> =
+            template.flat_map(|template| template.dependencies.iter()).cloned().collect();
         for dependency in &dependencies {
-            let before = self.assigned.get(dependency).cloned();
-            let mut concerned = self.everywhere(dependency);
-            self.reassign(view, dependency);
-            if before.as_ref() != self.assigned.get(dependency) {
-                concerned.extend(self.everywhere(dependency));
-                dirty.extend(concerned);
-            }
+            dirty.extend(self.shift_one(view, dependency));
         }
         dirty
+    }
+
+    fn shift_one(&mut self, view: &View, key: &ObjectKey) -> Dirty {
+        let before = self.assigned.get(key).cloned();
+        let mut concerned = self.everywhere(key);
+        self.reassign(view, key);
+        if before.as_ref() == self.assigned.get(key) {
+            return Dirty::new();
+        }
+        concerned.extend(self.everywhere(key));
+        concerned
     }
 
     pub(super) fn reassign(&mut self, view: &View, key: &ObjectKey) {
@@ -87,6 +94,7 @@ impl World {
         let before = self.assigned.get(key).and_then(|assignment| assignment.policy.as_ref());
         let policy = after.as_ref().and_then(|assignment| assignment.policy.as_ref());
         if before != policy {
+            self.stirred.extend(before.into_iter().chain(policy).cloned());
             if let Some(before) = before.cloned()
                 && let Some(keys) = self.by_policy.get_mut(&before)
             {

@@ -57,7 +57,7 @@ impl Session {
         let desired = self.engine.desired(&self.name, key, None);
         let needed = matches!(desired, Desired::Present(_)) || self.seen.lock().copies.contains_key(key);
         if !needed {
-            self.engine.report.settle(&self.name, key, desired_note(&desired));
+            self.engine.report.settle(&self.engine, &self.name, key, desired_note(&desired));
             return Done::Well;
         }
         let served = match self.kinds.standing(key) {
@@ -87,11 +87,11 @@ impl Session {
                 {
                     observed.settle();
                 }
-                self.engine.report.settle(&self.name, key, desired_note(&desired));
+                self.engine.report.settle(&self.engine, &self.name, key, desired_note(&desired));
                 Ok(Done::Well)
             }
             Action::Leave(why) => {
-                self.engine.report.settle(&self.name, key, Some(why));
+                self.engine.report.settle(&self.engine, &self.name, key, Some(why));
                 Ok(Done::Well)
             }
             Action::Create(rendered) => {
@@ -125,8 +125,8 @@ impl Session {
         let Desired::Present(wanted) = &desired else {
             return Ok((desired, served.preferred(&key.kind).ok_or_else(gone)?.clone()));
         };
-        if let Some(version) = served.version(&key.kind, &wanted.api_version) {
-            return Ok((desired.clone(), version.clone()));
+        if let Some(version) = served.version(&key.kind, &wanted.api_version).cloned() {
+            return Ok((desired, version));
         }
         let hub = self.engine.served();
         let Some(version) = served.common(&key.kind, &hub) else {
@@ -184,7 +184,7 @@ impl Session {
                 );
                 self.engine.report.fail(&self.engine, &self.name, key, &why);
             }
-            None => self.engine.report.settle(&self.name, key, None),
+            None => self.engine.report.settle(&self.engine, &self.name, key, None),
         }
         Ok(Done::Well)
     }
@@ -210,7 +210,7 @@ impl Session {
                 self.apply(key, version, rendered, &resource_version).await
             }
             Action::Leave(why) => {
-                self.engine.report.settle(&self.name, key, Some(why));
+                self.engine.report.settle(&self.engine, &self.name, key, Some(why));
                 Ok(Done::Well)
             }
             _ => Ok(Done::Well),
