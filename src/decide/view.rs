@@ -58,6 +58,8 @@ pub struct Changes {
     pub overrides: bool,
     /// Members that came, went or changed in what decides over them.
     pub members: BTreeSet<ClusterName>,
+    /// Whether any Cluster was written at all: its annotations and its status matter too.
+    pub clusters: bool,
     /// Whether a kind was read as a whole for the first time.
     pub synced: bool,
 }
@@ -238,6 +240,7 @@ impl View {
     /// Takes note of a Cluster. One whose name is none is no member.
     pub fn apply_cluster(&mut self, cluster: Cluster) {
         let Ok(member) = Member::of(&cluster) else { return };
+        self.changes.clusters = true;
         let name = member.name.clone();
         match cluster.spec.id {
             Some(id) => self.ids.insert(name.clone(), id.into()),
@@ -256,6 +259,7 @@ impl View {
 
     /// Takes note that a Cluster is gone.
     pub fn delete_cluster(&mut self, name: &str) {
+        self.changes.clusters = true;
         if let Some(member) = self.members.remove(name) {
             self.changes.members.insert(member.name);
         }

@@ -49,6 +49,8 @@ pub struct World {
     /// Templates that name another object in their pods, by that object.
     dependents: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     by_policy: BTreeMap<PolicyKey, BTreeSet<ObjectKey>>,
+    /// Policies that came to hold for other objects since somebody asked.
+    stirred: BTreeSet<PolicyKey>,
     /// Templates whose policies name overrides that must be there.
     need_overrides: BTreeSet<ObjectKey>,
     held: BTreeMap<ObjectKey, BTreeMap<ClusterName, Held>>,
@@ -80,6 +82,9 @@ pub struct Held {
     pub replicas: Option<u32>,
 }
 
+/// Comes after every namespace in order.
+const PAST_ALL: &str = "\u{10ffff}";
+
 // === impl World ===
 
 impl World {
@@ -93,6 +98,7 @@ impl World {
             dependents: BTreeMap::new(),
             by_policy: BTreeMap::new(),
             need_overrides: BTreeSet::new(),
+            stirred: BTreeSet::new(),
             held: BTreeMap::new(),
             known: BTreeSet::new(),
         }
@@ -123,6 +129,11 @@ impl World {
         self.by_policy.get(policy).into_iter().flatten()
     }
 
+    /// The policies that came to hold for other objects since the last time this was asked.
+    pub fn take_stirred(&mut self) -> BTreeSet<PolicyKey> {
+        std::mem::take(&mut self.stirred)
+    }
+
     /// The members that have a copy of an object.
     pub fn holders(&self, key: &ObjectKey) -> impl Iterator<Item = &ClusterName> {
         self.held.get(key).into_iter().flat_map(BTreeMap::keys)
@@ -130,18 +141,20 @@ impl World {
 
     /// The copies of a kind that a member has.
     pub fn held_in(&self, cluster: &ClusterName, kind: &GroupKind) -> BTreeSet<ObjectKey> {
-        let held =
-            self.held.iter().filter(|(key, clusters)| key.kind == *kind && clusters.contains_key(cluster));
+        let of_kind = self.held.range(first_of(kind)..).take_while(|(key, _)| key.kind == *kind);
+        let held = of_kind.filter(|(_, clusters)| clusters.contains_key(cluster));
         held.map(|(key, _)| key.clone()).collect()
     }
 
     /// The kinds of which members have copies.
     pub fn held_kinds(&self) -> BTreeSet<GroupKind> {
         let mut kinds = BTreeSet::new();
-        for key in self.held.keys() {
-            if kinds.last() != Some(&key.kind) {
-                kinds.insert(key.kind.clone());
-            }
+        let mut next = self.held.first_key_value();
+        while let Some((ObjectKey { kind, .. }, _)) = next {
+            // From one kind to the next, past all objects: no name begins with what ends this range.
+            let last = ObjectKey { namespace: PAST_ALL.into(), ..first_of(kind) };
+            next = self.held.range(last..).next();
+            kinds.insert(kind.clone());
         }
         kinds
     }
@@ -217,19 +230,25 @@ impl World {
 
     /// Takes note of what changed in the view.
     pub fn reconsider(&mut self, view: &View, changes: &Changes) -> Dirty {
-        let keys: BTreeSet<ObjectKey> = if changes.synced || !changes.members.is_empty() {
-            // Any placement may choose differently when a member comes, goes or changes.
-            self.templates.keys().cloned().collect()
-        } else {
-            let waiting = self.need_overrides.iter().filter(|_| changes.overrides);
-            let reached = changes.reach.iter().flat_map(|reach| self.reached(reach));
-            reached.chain(waiting).cloned().collect()
-        };
-        let mut dirty = Dirty::new();
+        if changes.synced {
+            let keys: Vec<_> = self.templates.keys().cloned().collect();
+            return keys.iter().flat_map(|key| self.look_at(view, key)).collect();
+        }
+        let waiting = self.need_overrides.iter().filter(|_| changes.overrides);
+        let reached = changes.reach.iter().flat_map(|reach| self.reached(reach));
+        let reached: BTreeSet<ObjectKey> = reached.chain(waiting).cloned().collect();
+        // An override may change what is in a cluster without changing the assignment.
+        let mut dirty: Dirty = reached.iter().flat_map(|key| self.look_at(view, key)).collect();
+        if changes.members.is_empty() {
+            return dirty;
+        }
+        // Any placement may choose differently when a member comes, goes or changes; most do not.
+        let keys: Vec<_> = self.templates.keys().cloned().collect();
         for key in &keys {
-            dirty.extend(self.look_at(view, key));
-            // An override may change what is in a cluster without changing the assignment.
-            dirty.extend(self.everywhere(key));
+            dirty.extend(self.shift(view, key));
+            // Overrides may see that member differently.
+            let there = self.everywhere(key).into_iter();
+            dirty.extend(there.filter(|(cluster, _)| changes.members.contains(cluster)));
         }
         for member in &changes.members {
             // Copies without a template too, if it leaves.
@@ -261,7 +280,7 @@ impl World {
         if self.assigned.get(key).is_some_and(|assignment| !assignment.depends_on_holders) {
             return Dirty::new();
         }
-        self.look_at(view, key)
+        self.shift(view, key)
     }
 
     /// Takes note that all copies of a member are known.
@@ -291,8 +310,7 @@ impl World {
     }
 
     fn keys_of<'a>(&'a self, kind: &'a GroupKind) -> impl Iterator<Item = &'a ObjectKey> {
-        let first = ObjectKey { kind: kind.clone(), namespace: "".into(), name: "".into() };
-        self.templates.range(first..).map(|(key, _)| key).take_while(move |key| key.kind == *kind)
+        self.templates.range(first_of(kind)..).map(|(key, _)| key).take_while(move |key| key.kind == *kind)
     }
 
     /// The templates that a change of a policy may concern.
@@ -333,4 +351,9 @@ impl World {
         }
         template.dependencies
     }
+}
+
+/// Comes before every object of a kind in order.
+fn first_of(kind: &GroupKind) -> ObjectKey {
+    ObjectKey { kind: kind.clone(), namespace: "".into(), name: "".into() }
 }

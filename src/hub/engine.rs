@@ -117,8 +117,9 @@ impl Engine {
             let view = self.view.read();
             let mut world = self.world.write();
             let dirty = change(&mut world, &view);
+            let stirred = world.take_stirred();
             let policies = dirty.iter().filter_map(|(_, key)| world.assignment(key)?.policy.clone());
-            self.report.touch(policies);
+            self.report.touch(stirred.into_iter().chain(policies));
             dirty
         };
         let links = self.links.read();
@@ -159,8 +160,9 @@ impl Engine {
                 self.kinds_changed.notify_one();
                 self.report.touch_all();
             }
-            // Annotations and Secrets of a Cluster matter too, so every change is looked at.
-            self.members_changed.notify_one();
+            if changes.clusters || changes.synced {
+                self.members_changed.notify_one();
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::engine::Engine;
+use super::{engine::Engine, link::Reachability};
 use crate::{
     api::{
         ClusterPropagationPolicy, PropagationPolicy, ServiceExport, mcs, names::condition,
@@ -57,10 +57,13 @@ pub struct Report {
 
 #[derive(Default)]
 struct State {
-    failures: Failures,
+    /// Shared with whoever writes a report; changed in place otherwise.
+    failures: Arc<Failures>,
     dirty: BTreeSet<PolicyKey>,
     /// ServiceExports whose own status may have changed.
     exports: BTreeSet<ObjectKey>,
+    /// Policies of which nothing can be told yet.
+    postponed: BTreeSet<PolicyKey>,
     all: bool,
     missing: BTreeSet<GroupKind>,
     events: VecDeque<(ObjectReference, Event)>,
@@ -84,7 +87,7 @@ impl Report {
             (policy, reference)
         });
         let mut state = self.state.lock();
-        let failures = state.failures.entry(cluster.clone()).or_default();
+        let failures = Arc::make_mut(&mut state.failures).entry(cluster.clone()).or_default();
         if failures.insert(key.clone(), why.to_owned()).as_deref() == Some(why) {
             return;
         }
@@ -108,17 +111,20 @@ impl Report {
     }
 
     /// Takes note that an object is as it should be in a cluster, or is left alone there for a reason.
-    pub fn settle(&self, cluster: &ClusterName, key: &ObjectKey, why: Option<String>) {
-        let mut state = self.state.lock();
-        let failed = state.failures.get_mut(cluster).and_then(|failures| failures.remove(key)).is_some();
-        let told = is_export(key) && state.exports.insert(key.clone());
-        drop(state);
-        if told {
-            self.wake.notify_one();
-        }
+    pub fn settle(&self, engine: &Engine, cluster: &ClusterName, key: &ObjectKey, why: Option<String>) {
+        let failed = {
+            let mut state = self.state.lock();
+            let known = state.failures.get(cluster).is_some_and(|failures| failures.contains_key(key));
+            let failures = known.then(|| Arc::make_mut(&mut state.failures).get_mut(cluster)).flatten();
+            let failed = failures.is_some_and(|failures| failures.remove(key).is_some());
+            if is_export(key) && state.exports.insert(key.clone()) {
+                self.wake.notify_one();
+            }
+            failed
+        };
         if failed {
             tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
-            self.touch_all();
+            self.touch(engine.look(|world, _| world.assignment(key)?.policy.clone()));
         }
     }
 
@@ -129,7 +135,7 @@ impl Report {
 
     /// Forgets a cluster.
     pub fn forget(&self, cluster: &ClusterName) {
-        self.state.lock().failures.remove(cluster);
+        Arc::make_mut(&mut self.state.lock().failures).remove(cluster);
     }
 
     /// Takes note that the status of policies may have changed.
@@ -148,6 +154,12 @@ impl Report {
         self.wake.notify_one();
     }
 
+    /// Takes note that more may be known: what could not be told before is looked at again.
+    pub fn look_again(&self) {
+        let postponed = std::mem::take(&mut self.state.lock().postponed);
+        self.touch(postponed);
+    }
+
     /// Takes note of the kinds that policies speak of and the hub does not serve.
     pub fn set_missing_kinds(&self, missing: &BTreeSet<GroupKind>) {
         let changed = {
@@ -161,7 +173,7 @@ impl Report {
         }
     }
 
-    /// Takes what has to be told. (Failures are copied: nobody holds this lock and the world's.)
+    /// Takes what has to be told. Nobody holds this lock and asks for the world's.
     fn take(&self, engine: &Engine) -> Due {
         let policies: Vec<_> = engine.view.read().propagations().keys().cloned().collect();
         let mut state = self.state.lock();
@@ -184,7 +196,7 @@ struct Due {
     dirty: BTreeSet<PolicyKey>,
     exports: BTreeSet<ObjectKey>,
     events: VecDeque<(ObjectReference, Event)>,
-    failures: Failures,
+    failures: Arc<Failures>,
     missing: BTreeSet<GroupKind>,
 }
 
@@ -200,8 +212,16 @@ pub async fn run(engine: Arc<Engine>) {
             continue;
         }
         let Due { dirty, exports, events, failures, missing } = engine.report.take(&engine);
+        let gone = unwell(&engine);
         for policy in dirty {
-            let outcome = engine.look(|world, view| world.outcome(view, &policy, &failures, &missing));
+            let outcome = engine.look(|world, view| {
+                let known = world.can_tell(view, &policy, &missing, &gone);
+                known.then(|| world.outcome(view, &policy, &failures, &missing))
+            });
+            let Some(outcome) = outcome else {
+                engine.report.state.lock().postponed.insert(policy);
+                continue;
+            };
             let written = tokio::time::timeout(PATIENCE, write(&engine, &policy, &outcome)).await;
             if let Ok(Err(_)) | Err(_) = &written {
                 tracing::debug!(%policy, "failed to write a policy's status, trying again: {written:?}");
@@ -209,7 +229,15 @@ pub async fn run(engine: Arc<Engine>) {
             }
         }
         for export in exports {
-            let outcome = engine.look(|world, view| world.outcome_of(view, &export, &failures));
+            let (known, outcome) = engine.look(|world, view| {
+                let policy = world.assignment(&export).and_then(|assignment| assignment.policy.as_ref());
+                let known = policy.is_none_or(|policy| world.can_tell(view, policy, &missing, &gone));
+                (known, world.outcome_of(view, &export, &failures))
+            });
+            if !known {
+                engine.report.state.lock().exports.insert(export);
+                continue;
+            }
             let written =
                 tokio::time::timeout(PATIENCE, write_export(&engine, &export, outcome.as_ref())).await;
             if let Ok(Err(_)) | Err(_) = &written {
@@ -225,6 +253,13 @@ pub async fn run(engine: Arc<Engine>) {
             }
         }
     }
+}
+
+/// The members that are known not to be well: nothing is to be expected of them.
+fn unwell(engine: &Engine) -> BTreeSet<ClusterName> {
+    let unwell = |health: Reachability| !matches!(health, Reachability::Ready(_));
+    let links = engine.links().into_iter();
+    links.filter(|(_, link)| link.health.confirmed().is_some_and(unwell)).map(|(name, _)| name).collect()
 }
 
 async fn write(engine: &Engine, policy: &PolicyKey, outcome: &Outcome) -> kube::Result<()> {

@@ -170,6 +170,7 @@ async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
             Ok(Event::InitDone) => {
                 let all = std::mem::take(&mut listed);
                 engine.change(|world, view| world.retain_templates(view, &kind, &all));
+                engine.report.look_again();
             }
             Ok(Event::Apply(object)) => apply(object),
             Ok(Event::Delete(object)) => {

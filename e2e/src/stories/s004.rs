@@ -69,7 +69,8 @@ pub(super) async fn play(stage: &mut Stage) -> Result<()> {
 
 /// Fails if a cluster has any of some objects.
 fn absent(stage: &Stage, cluster: &str, objects: &str) -> Result<()> {
-    let found = stage.quietly(&format!("kubectl --context {cluster} get {objects} --ignore-not-found -o name"))?;
+    let found =
+        stage.quietly(&format!("kubectl --context {cluster} get {objects} --ignore-not-found -o name"))?;
     ensure!(found.is_empty(), "{cluster} has {found}");
     Ok(())
 }

@@ -58,25 +58,45 @@ pub struct Share {
 // === impl World ===
 
 impl World {
-    /// Assigns an object anew, and what its pods name.
+    /// Assigns an object anew, and what its pods name; all that have it are to look at it.
     pub(super) fn look_at(&mut self, view: &View, key: &ObjectKey) -> Dirty {
         let mut dirty = self.everywhere(key);
-        self.reassign(view, key);
+        dirty.extend(self.shift(view, key));
         dirty.extend(self.everywhere(key));
-        let named = self.templates.get(key).map(|template| template.dependencies.clone()).unwrap_or_default();
-        dirty.extend(self.look_at_named(view, &named));
         dirty
     }
 
-    /// Assigns anew what a template names, or named.
+    /// Assigns anew what a template named; whoever has it is to look at it.
     pub(super) fn look_at_named(&mut self, view: &View, named: &[ObjectKey]) -> Dirty {
         let mut dirty = Dirty::new();
         for key in named {
             dirty.extend(self.everywhere(key));
-            self.reassign(view, key);
-            dirty.extend(self.everywhere(key));
+            dirty.extend(self.shift_one(view, key));
         }
         dirty
+    }
+
+    /// Assigns an object anew, and what its pods name; where that makes no difference, nobody has to look.
+    pub(super) fn shift(&mut self, view: &View, key: &ObjectKey) -> Dirty {
+        let mut dirty = self.shift_one(view, key);
+        let template = self.templates.get(key).into_iter();
+        let dependencies: Vec<_> =
+            template.flat_map(|template| template.dependencies.iter()).cloned().collect();
+        for dependency in &dependencies {
+            dirty.extend(self.shift_one(view, dependency));
+        }
+        dirty
+    }
+
+    fn shift_one(&mut self, view: &View, key: &ObjectKey) -> Dirty {
+        let before = self.assigned.get(key).cloned();
+        let mut concerned = self.everywhere(key);
+        self.reassign(view, key);
+        if before.as_ref() == self.assigned.get(key) {
+            return Dirty::new();
+        }
+        concerned.extend(self.everywhere(key));
+        concerned
     }
 
     pub(super) fn reassign(&mut self, view: &View, key: &ObjectKey) {
@@ -84,6 +104,7 @@ impl World {
         let before = self.assigned.get(key).and_then(|assignment| assignment.policy.as_ref());
         let policy = after.as_ref().and_then(|assignment| assignment.policy.as_ref());
         if before != policy {
+            self.stirred.extend(before.into_iter().chain(policy).cloned());
             if let Some(before) = before.cloned()
                 && let Some(keys) = self.by_policy.get_mut(&before)
             {

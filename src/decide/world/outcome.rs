@@ -29,6 +29,24 @@ pub struct Outcome {
 // === impl World ===
 
 impl World {
+    /// Whether enough is known to tell what became of a policy: all templates of its kinds, and what is in the clusters that they
+    /// are assigned to. Clusters that are out of reach are not waited for.
+    pub fn can_tell(
+        &self,
+        view: &View,
+        policy: &PolicyKey,
+        missing: &BTreeSet<GroupKind>,
+        unreachable: &BTreeSet<ClusterName>,
+    ) -> bool {
+        let selectors =
+            view.propagations().get(policy).into_iter().flat_map(|policy| policy.selectors.iter());
+        let mut kinds = selectors.map(|selector| &selector.kind);
+        let assignments = self.held_by(policy).filter_map(|key| self.assigned.get(key));
+        let mut clusters = assignments.flat_map(|assignment| assignment.targets.keys());
+        kinds.all(|kind| missing.contains(kind) || self.kinds.get(kind).is_some_and(|kind| kind.synced))
+            && clusters.all(|cluster| self.known.contains(cluster) || unreachable.contains(cluster))
+    }
+
     /// What became of a policy.
     pub fn outcome(
         &self,

@@ -69,6 +69,7 @@ impl Health {
         if self.0.lock().monitor.note(Probe::Unusable(reason, why.to_owned())) {
             tracing::warn!(member = %name, reason, "it cannot be used: {why}");
             engine.members_changed.notify_one();
+            engine.report.look_again();
         }
     }
 }
@@ -91,6 +92,7 @@ impl Session {
             if changed {
                 tracing::info!(member = %self.name, "health: {probe:?}");
                 self.engine.members_changed.notify_one();
+                self.engine.report.look_again();
             }
             if well {
                 if failed_before >= FORGOTTEN && identified {
@@ -123,12 +125,11 @@ impl Session {
             Ok(request) => request,
             Err(e) => return Probe::NotReady(e.to_string()),
         };
-        let asked = async {
-            self.writer.request_text(request).await?;
-            self.writer.apiserver_version().await
-        };
+        // At once: a member that takes two seconds for each is slow, not gone.
+        let asked =
+            async { tokio::try_join!(self.writer.request_text(request), self.writer.apiserver_version()) };
         match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(version)) => Probe::Ready(version.git_version),
+            Ok(Ok((_, version))) => Probe::Ready(version.git_version),
             Ok(Err(error)) => match trouble(&error) {
                 Trouble::Credentials => Probe::Unauthorized(error.to_string()),
                 Trouble::Link if !matches!(error, kube::Error::Api(_)) => Probe::Unreachable(said(&error)),

@@ -283,6 +283,7 @@ impl Session {
         };
         if now {
             self.engine.change(|world, view| world.set_known(view, &self.name));
+            self.engine.report.look_again();
         }
     }
 

@@ -60,7 +60,7 @@ impl Session {
             || self.seen.lock().copies.contains_key(key)
             || self.is_doubtful(key);
         if !needed {
-            self.engine.report.settle(&self.name, key, desired_note(&desired));
+            self.engine.report.settle(&self.engine, &self.name, key, desired_note(&desired));
             return Done::Well;
         }
         let served = match self.kinds.standing(key) {
@@ -102,11 +102,11 @@ impl Session {
                 {
                     observed.settle();
                 }
-                self.engine.report.settle(&self.name, key, desired_note(&desired));
+                self.engine.report.settle(&self.engine, &self.name, key, desired_note(&desired));
                 Ok(Done::Well)
             }
             Action::Leave(why) => {
-                self.engine.report.settle(&self.name, key, Some(why));
+                self.engine.report.settle(&self.engine, &self.name, key, Some(why));
                 Ok(Done::Well)
             }
             Action::Create(rendered) => {
@@ -140,8 +140,8 @@ impl Session {
             let version = served.preferred(&key.kind).ok_or_else(|| no_longer_served(key))?;
             return Ok((desired, version.clone()));
         };
-        if let Some(version) = served.version(&key.kind, &wanted.api_version) {
-            return Ok((desired.clone(), version.clone()));
+        if let Some(version) = served.version(&key.kind, &wanted.api_version).cloned() {
+            return Ok((desired, version));
         }
         let hub = self.engine.served();
         let Some(version) = served.common(&key.kind, &hub) else {
@@ -210,7 +210,7 @@ impl Session {
                 );
                 self.engine.report.fail(&self.engine, &self.name, key, &why);
             }
-            None => self.engine.report.settle(&self.name, key, None),
+            None => self.engine.report.settle(&self.engine, &self.name, key, None),
         }
         Ok(Done::Well)
     }
@@ -236,7 +236,7 @@ impl Session {
                 self.apply(key, version, rendered, &resource_version).await
             }
             Action::Leave(why) => {
-                self.engine.report.settle(&self.name, key, Some(why));
+                self.engine.report.settle(&self.engine, &self.name, key, Some(why));
                 Ok(Done::Well)
             }
             _ => Ok(Done::Well),

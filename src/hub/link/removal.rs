@@ -69,7 +69,7 @@ impl Session {
             seen.applied.remove(key);
             seen.fights.forget(key);
         }
-        self.engine.report.settle(&self.name, key, None);
+        self.engine.report.settle(&self.engine, &self.name, key, None);
         Ok(Done::Well)
     }
 

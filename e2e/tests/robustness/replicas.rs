@@ -1,0 +1,144 @@
+//! Two replicas: one writes at a time, whatever happens to it (DESIGN.md 9.6).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::jiff::Timestamp;
+use rustix::process::Signal;
+use tombolo_e2e::{audit::Request, bed::Bed, fleet, tombolo::Component, wait::until};
+
+use super::ground::{create_namespace, leads, place, program, put, signal, until_says};
+
+const NAMES: [&str; 2] = ["replica-a", "replica-b"];
+/// How long a leader is frozen: longer than its Lease is good for.
+const FROZEN: Duration = Duration::from_secs(13);
+/// What a takeover may take after the leader froze.
+const TAKEOVER: Duration = Duration::from_secs(15);
+/// What it may take after the leader was told to stop.
+const HANDOVER: Duration = Duration::from_secs(2);
+/// What a Lease is good for.
+const LEASE: Duration = Duration::from_secs(10);
+/// How often the leader is frozen.
+const ROUNDS: usize = 4;
+
+pub(crate) async fn two_replicas_never_write_both_and_the_second_takes_over_in_time(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    bed.prepare_hub()?;
+    let mut replicas = Vec::new();
+    for name in NAMES {
+        replicas.push(bed.start_hub(&program().await?, name, &[format!("--lease-identity={name}")]).await?);
+    }
+    fleet::register_all(&bed).await?;
+    create_namespace(&bed.hub.client, "shop").await?;
+    place(&bed.hub.client, "shop", "all", &[]).await?;
+    let going = Arc::new(AtomicBool::new(true));
+    let changing = tokio::spawn(keep_changing(bed.clone(), going.clone()));
+
+    for round in 1..=ROUNDS {
+        let leader = leader(&replicas).await?;
+        signal(&replicas[leader], Signal::STOP)?;
+        let frozen = Instant::now();
+        let other = &replicas[1 - leader];
+        until("the other takes over", TAKEOVER, async || {
+            ensure!(leads(other).await?, "it does not lead");
+            Ok(())
+        })
+        .await?;
+        eprintln!("round {round}: {} took over after {:.1?}", NAMES[1 - leader], frozen.elapsed());
+        tokio::time::sleep(FROZEN.saturating_sub(frozen.elapsed())).await;
+        signal(&replicas[leader], Signal::CONT)?;
+        ensure!(!leads(&replicas[leader]).await?, "the first thing it says is that it leads");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        ensure!(leads(&replicas[1 - leader]).await?, "the lead went back");
+    }
+    let last = leader(&replicas).await?;
+    let told = Instant::now();
+    signal(&replicas[last], Signal::TERM)?;
+    until("the other is handed the lead", HANDOVER, async || {
+        ensure!(leads(&replicas[1 - last]).await?, "it does not lead");
+        Ok(())
+    })
+    .await?;
+    eprintln!("a leader that was told to stop was replaced after {:.2?}", told.elapsed());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    going.store(false, Ordering::Relaxed);
+    let value = changing.await??;
+    until_says(&bed.member(1).client, "shop", "changing", &value).await?;
+    check_writers(&bed)
+}
+
+async fn leader(replicas: &[Component]) -> Result<usize> {
+    until("one leads", TAKEOVER, async || {
+        let mut leading = Vec::new();
+        for (number, replica) in replicas.iter().enumerate() {
+            if leads(replica).await? {
+                leading.push(number);
+            }
+        }
+        ensure!(leading.len() == 1, "{leading:?} lead");
+        Ok(leading[0])
+    })
+    .await
+}
+
+/// Changes an object until told to stop, and gives back what it says in the end.
+async fn keep_changing(bed: Arc<Bed>, going: Arc<AtomicBool>) -> Result<String> {
+    let mut number = 0;
+    while going.load(Ordering::Relaxed) {
+        number += 1;
+        put(&bed.hub.client, "shop", "changing", "all", &number.to_string()).await?;
+        put(&bed.hub.client, "shop", &format!("other-{}", number % 50), "all", &number.to_string()).await?;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(number.to_string())
+}
+
+/// By the audit logs: every write of a replica came in while it held the Lease.
+fn check_writers(bed: &Bed) -> Result<()> {
+    let on_hub = bed.audit("hub").since(Default::default())?;
+    let leases: Vec<&Request> = on_hub
+        .iter()
+        .filter(|request| {
+            request.object_ref.resource == "leases" && request.is_by_hub() && request.succeeded()
+        })
+        .collect();
+    let mut claims: Vec<(Timestamp, &str)> = Vec::new();
+    for lease in leases {
+        claims.push((lease.request_received_timestamp, replica(lease)?));
+    }
+    claims.sort_unstable();
+    let changes_of_hand = claims.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+    let mut count = [0, 0];
+    for cluster in bed.clusters() {
+        for write in bed.audit(&cluster.name).by_hub(Default::default())? {
+            // Certificates and webhooks are every replica's.
+            let resource = &write.object_ref.resource;
+            if cluster.name == "hub" && (resource == "secrets" || resource.ends_with("webhookconfigurations"))
+            {
+                continue;
+            }
+            let (by, at) = (replica(&write)?, write.request_received_timestamp);
+            let held = claims.iter().rev().find(|(since, _)| *since <= at).context("nobody led yet")?;
+            let age = Duration::try_from(at.duration_since(held.0)).unwrap_or_default();
+            ensure!(held.1 == by, "{}: {by} wrote when {} led since {age:?}: {write}", cluster.name, held.1);
+            ensure!(age <= LEASE, "{}: {by} wrote {age:?} after its last claim: {write}", cluster.name);
+            count[usize::from(by == NAMES[1])] += 1;
+        }
+    }
+    eprintln!("writes by replica: {count:?}; the lead changed hands {changes_of_hand} times");
+    ensure!(count.iter().all(|count| *count > 100), "both had something to write: {count:?}");
+    ensure!(changes_of_hand >= ROUNDS, "the lead did not change hands");
+    Ok(())
+}
+
+fn replica(request: &Request) -> Result<&'static str> {
+    let found = NAMES.into_iter().find(|name| request.user_agent.contains(&format!("({name})")));
+    found.with_context(|| format!("whose is {:?}?", request.user_agent))
+}
