@@ -23,19 +23,21 @@ pub const HUB: usize = 0;
 
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
 /// Kinds of the whole cluster.
-const CLUSTER_WIDE: [&str; 9] = [
+const CLUSTER_WIDE: [&str; 11] = [
     "Cluster",
     "ClusterOverridePolicy",
     "ClusterPropagationPolicy",
     "ClusterRole",
     "CustomResourceDefinition",
+    "MutatingWebhookConfiguration",
     "Namespace",
     "PersistentVolume",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
 ];
 /// The versions of kinds, by what their names begin with; all others are of the core.
-const VERSIONS: [(&str, &str); 16] = [
+const VERSIONS: [(&str, &str); 18] = [
     ("ClusterOverridePolicy", POLICIES),
     ("ClusterPropagationPolicy", POLICIES),
     ("ClusterRole", "rbac.authorization.k8s.io/v1"),
@@ -45,12 +47,14 @@ const VERSIONS: [(&str, &str); 16] = [
     ("Deployment", "apps/v1"),
     ("EndpointSlice", "discovery.k8s.io/v1"),
     ("Job", "batch/v1"),
+    ("MutatingWebhookConfiguration", "admissionregistration.k8s.io/v1"),
     ("OverridePolicy", POLICIES),
     ("PropagationPolicy", POLICIES),
     ("ReplicaSet", "apps/v1"),
     ("Role", "rbac.authorization.k8s.io/v1"),
     ("ServiceExport", "multicluster.x-k8s.io/v1alpha1"),
     ("ValidatingAdmissionPolicy", "admissionregistration.k8s.io/v1"),
+    ("ValidatingWebhookConfiguration", "admissionregistration.k8s.io/v1"),
     ("Gadget", "rules.example/v1"),
 ];
 

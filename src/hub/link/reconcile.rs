@@ -102,6 +102,10 @@ impl Session {
                 {
                     observed.settle();
                 }
+                // It looks well, but it may be changed again at once: what was said of a fight holds until that is over.
+                if let Some(wait) = self.seen.lock().fights.wait(key, clock::monotonic()) {
+                    return Ok(Done::After(wait));
+                }
                 self.engine.report.settle(&self.engine, &self.name, key, desired_note(&desired));
                 Ok(Done::Well)
             }
@@ -209,10 +213,13 @@ impl Session {
                      more and more seldom; end that, or leave the field out of the template"
                 );
                 self.engine.report.fail(&self.engine, &self.name, key, &why);
+                Ok(self.seen.lock().fights.wait(key, clock::monotonic()).map_or(Done::Well, Done::After))
             }
-            None => self.engine.report.settle(&self.engine, &self.name, key, None),
+            None => {
+                self.engine.report.settle(&self.engine, &self.name, key, None);
+                Ok(Done::Well)
+            }
         }
-        Ok(Done::Well)
     }
 
     async fn send(&self, key: &ObjectKey, version: &Version, body: &Value) -> kube::Result<ObjectMeta> {
