@@ -49,7 +49,7 @@ pub struct World {
     /// Templates that name another object in their pods, by that object.
     dependents: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     by_policy: BTreeMap<PolicyKey, BTreeSet<ObjectKey>>,
-    /// Policies that came to hold for other objects since somebody asked.
+    /// Policies that came to hold for other objects, or whose objects came or went somewhere, since somebody asked.
     stirred: BTreeSet<PolicyKey>,
     /// Templates whose policies name overrides that must be there.
     need_overrides: BTreeSet<ObjectKey>,
@@ -129,7 +129,7 @@ impl World {
         self.by_policy.get(policy).into_iter().flatten()
     }
 
-    /// The policies that came to hold for other objects since the last time this was asked.
+    /// The policies of which there is something to tell since the last time this was asked.
     pub fn take_stirred(&mut self) -> BTreeSet<PolicyKey> {
         std::mem::take(&mut self.stirred)
     }
@@ -276,6 +276,7 @@ impl World {
                 }
             }
         }
+        self.stirred.extend(self.assigned.get(key).and_then(|assignment| assignment.policy.clone()));
         // Where there is no choice, placement does not depend on what is where.
         if self.assigned.get(key).is_some_and(|assignment| !assignment.depends_on_holders) {
             return Dirty::new();

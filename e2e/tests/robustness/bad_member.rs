@@ -51,7 +51,7 @@ struct Ground {
 pub(crate) async fn a_member_that_hangs_holds_nobody_up_and_converges_when_it_returns(
     bed: Arc<Bed>,
 ) -> Result<()> {
-    holds_nobody_up(bed, Fault::Hangs, Some(("Unknown", "not-reachable"))).await
+    holds_nobody_up(bed, Fault::Hangs, Some(("Unknown", "unreachable"))).await
 }
 
 pub(crate) async fn a_member_that_answers_500_holds_nobody_up_and_converges_when_it_returns(

@@ -26,7 +26,7 @@ const NAMES: usize = 40;
 /// A name that users have in members for objects of their own, and that a template has too.
 const CLASH: &str = "clash";
 /// Between two changes, so that they last as long as the hub dies and lives.
-const PACE: Duration = Duration::from_millis(30);
+const PACE: Duration = Duration::from_millis(10);
 /// The hub is the only one, so it need not wait until the Lease of the one before is over.
 const ALONE: &str = "--leader-elect=false";
 
@@ -58,8 +58,12 @@ pub(crate) async fn a_hub_that_is_killed_ten_times_during_a_thousand_changes_lea
     let changing = tokio::spawn(change(bed.clone(), Dice(seed), done.clone()));
     let mut dice = Dice(seed ^ 0x5bd1_e995);
     for kill in 1..=KILLS {
-        // Some at random times of its life, the first moments included.
-        tokio::time::sleep(Duration::from_millis(dice.below(2500) as u64)).await;
+        // All over the changes, and at any moment of its life, the first ones included.
+        let due = (kill - 1) * CHANGES / KILLS + dice.below(CHANGES / KILLS);
+        while done.load(Ordering::Relaxed) < due && !changing.is_finished() {
+            tokio::time::sleep(PACE).await;
+        }
+        tokio::time::sleep(Duration::from_millis(dice.below(500) as u64)).await;
         // Dropped, it is killed: nothing is finished, no Lease released.
         drop(running);
         eprintln!("killed {kill} times, after {} changes", done.load(Ordering::Relaxed));
@@ -150,10 +154,11 @@ async fn change(bed: Arc<Bed>, mut dice: Dice, done: Arc<AtomicUsize>) -> Result
                 let clusters: BTreeSet<usize> = (0..=dice.below(3)).map(|_| dice.below(3)).collect();
                 // Without a hub nobody judges policies, so none are admitted: the user tries again.
                 let names = names(&bed, &clusters);
-                until("the policy is admitted", PATIENCE, async || {
-                    place(hub, NAMESPACES[namespace], GROUPS[group], &names).await
-                })
-                .await?;
+                let asked = Instant::now();
+                while let Err(e) = place(hub, NAMESPACES[namespace], GROUPS[group], &names).await {
+                    ensure!(asked.elapsed() < PATIENCE, "a policy is not admitted: {e:#}");
+                    tokio::time::sleep(PACE).await;
+                }
                 model.placements.insert((namespace, group), clusters);
             }
             (1..=5, Some(_)) => {
