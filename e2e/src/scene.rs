@@ -3,6 +3,8 @@
 //! Objects are called by kind and name, as in `"ConfigMap one"`; places by number: [`HUB`], then the members from 1 on. What is
 //! waited for is waited for with [`PATIENCE`]; to show that something does *not* happen, [`Scene::settles`] first.
 
+#![expect(clippy::needless_pass_by_value, reason = "what is made on the spot is given away")]
+
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};

@@ -36,17 +36,17 @@ struct Shared {
 
 /// Runs tests on a bed as the command line asks, in the form that `cargo test` expects.
 pub fn run(spec: Spec, tests: Vec<Test>) -> ExitCode {
-    run_as(Arguments::from_args(), spec, tests)
+    run_as(&Arguments::from_args(), spec, tests)
 }
 
 /// The same, as many at a time where the command line does not say otherwise: for tests that mostly wait.
 pub fn run_at_a_time(number: usize, spec: Spec, tests: Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(number);
-    run_as(arguments, spec, tests)
+    run_as(&arguments, spec, tests)
 }
 
-fn run_as(arguments: Arguments, spec: Spec, tests: Vec<Test>) -> ExitCode {
+fn run_as(arguments: &Arguments, spec: Spec, tests: Vec<Test>) -> ExitCode {
     let runtime = Arc::new(Runtime::new().expect("a process can start its threads"));
     let lacking = if spec.nodes { Needs::Root } else { Needs::Nothing }.lacking();
     let shared = Arc::new(Shared { spec, bed: OnceCell::new() });
@@ -62,7 +62,7 @@ fn run_as(arguments: Arguments, spec: Spec, tests: Vec<Test>) -> ExitCode {
             })
         })
         .collect();
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    let conclusion = libtest_mimic::run(arguments, trials);
     // The last handle: the bed ends here, not with the process.
     drop(shared);
     conclusion.exit_code()

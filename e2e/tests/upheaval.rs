@@ -121,10 +121,8 @@ async fn a_restart_takes_away_nothing_and_sends_nothing_that_is_never_sent(bed: 
     );
     let service =
         object("Service", "web", json!({ "spec": { "type": "NodePort", "ports": [{ "port": 80 }] } }));
-    let token = object("Secret", "token", json!({ "type": "kubernetes.io/service-account-token" }));
-    let token = annotated(token, "kubernetes.io/service-account.name", "default");
     let all = places("secrets", &["Secret"], &[1]);
-    turn.scene.apply(HUB, [workload, service, token, all]).await?;
+    turn.scene.apply(HUB, [workload, service, bootstrap_token(), all]).await?;
     sent(&turn.scene, deps).await?;
     turn.scene.arrives(&[1, 2], "Service web").await?;
     let fingerprint = async |scene: &Scene| {
@@ -151,7 +149,16 @@ async fn a_restart_takes_away_nothing_and_sends_nothing_that_is_never_sent(bed: 
         "{:?} is not {before:?}",
         fingerprint(&turn.scene).await?
     );
-    turn.scene.is_absent(&[1, 2], "Secret token").await
+    turn.scene.is_absent(&[1, 2], "Secret bootstrap").await
+}
+
+/// A Secret that is never sent; no controller looks after it.
+fn bootstrap_token() -> Value {
+    object(
+        "Secret",
+        "bootstrap",
+        json!({ "type": "bootstrap.kubernetes.io/token", "stringData": { "a": "b" } }),
+    )
 }
 
 async fn nothing_is_deleted_because_the_kind_of_policies_was_deleted_and_made_again(
@@ -182,9 +189,10 @@ async fn a_policy_for_all_secrets_of_the_hub_leaks_no_tokens(bed: Arc<Bed>) -> R
     let mut all = places("leak", &["Secret", "ConfigMap", "ServiceAccount"], &[1]);
     all["kind"] = "ClusterPropagationPolicy".into();
     let secret = object("Secret", "plain", json!({ "stringData": { "a": "b" } }));
-    turn.scene.apply(HUB, [secret, all]).await?;
+    turn.scene.apply(HUB, [bootstrap_token(), secret, all]).await?;
     turn.scene.arrives(&[1], "Secret plain").await?;
     turn.scene.settles().await?;
+    turn.scene.is_absent(&[1], "Secret bootstrap").await?;
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> = kube::Api::all(turn.scene.client(1).clone());
     let ours = secrets.list(&kube::api::ListParams::default().labels("tombolo.dev/hub")).await?;
     let ours: Vec<_> =
