@@ -67,6 +67,8 @@ pub mod annotation {
     pub const PRESERVE_ON_DELETION: &str = "tombolo.dev/preserve-on-deletion";
     /// On a copy that is there only because another object there names it: it goes when nothing does any more.
     pub const DEPENDENCY: &str = "tombolo.dev/dependency";
+    /// On a copy: which kinds of policies placed it, by their CustomResourceDefinitions. Made anew, they remove nothing of before.
+    pub const POLICIES: &str = "tombolo.dev/policies";
     /// On a copy: the replicas that it was given, where they are not simply those of its template.
     pub const REPLICAS: &str = "tombolo.dev/replicas";
     /// On a Cluster: the kinds that were ever applied there.

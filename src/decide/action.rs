@@ -37,6 +37,8 @@ pub struct Observed {
     pub held: Held,
     /// It was there before us.
     pub adopted: bool,
+    /// Which kinds of policies placed it.
+    policies: Box<str>,
     /// The hash of what we applied last.
     applied: Box<str>,
     /// Who owns which field, as server-side apply writes it; none once all that was applied was seen to be ours.
@@ -91,12 +93,12 @@ pub struct Removal {
 /// What must be certain before an object is removed (DESIGN.md 9.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// Nothing more: the template and its policy are there and say so.
+    /// Nothing more.
     Given,
     /// That the template is gone, and not its kind.
     NoTemplate(Origin),
-    /// That the policy is gone, and not its kind.
-    NoPolicy,
+    /// That the kinds of policies are those which placed it: policies say so, and not that one of their kinds is gone.
+    Policies(Box<str>),
 }
 
 /// Decides what is done.
@@ -183,10 +185,10 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
     let held = &observed.held;
     let certain = match why {
         Absence::NoTemplate => Certainty::NoTemplate(origin.clone()),
-        Absence::NoPolicy => Certainty::NoPolicy,
-        Absence::Elsewhere | Absence::NotNamed | Absence::Leaving | Absence::LeavingBehindNothing => {
-            Certainty::Given
+        Absence::NoPolicy | Absence::Elsewhere | Absence::NotNamed => {
+            Certainty::Policies(observed.policies.clone())
         }
+        Absence::Leaving | Absence::LeavingBehindNothing => Certainty::Given,
     };
     let stays = match why {
         Absence::Leaving => true,
@@ -238,6 +240,7 @@ impl Observed {
                 replicas: annotations.get(annotation::REPLICAS).and_then(|text| text.parse().ok()),
             },
             adopted: says(annotation::ADOPTED, "true"),
+            policies: annotations.get(annotation::POLICIES).map(String::as_str).unwrap_or_default().into(),
             applied: annotations.get(annotation::APPLIED).map(String::as_str).unwrap_or_default().into(),
             owners: owners(entries),
             listing: copy::listing(entries),

@@ -43,6 +43,8 @@ pub type Dirty = BTreeSet<(ClusterName, ObjectKey)>;
 #[derive(Debug)]
 pub struct World {
     hub: Arc<str>,
+    /// Which kinds of policies there are, as copies have it; empty while that is not known.
+    policy_kinds: Arc<str>,
     kinds: BTreeMap<GroupKind, Kind>,
     templates: BTreeMap<ObjectKey, Template>,
     assigned: BTreeMap<ObjectKey, Assignment>,
@@ -92,6 +94,7 @@ impl World {
     pub fn new(hub: Arc<str>) -> Self {
         Self {
             hub,
+            policy_kinds: Arc::default(),
             kinds: BTreeMap::new(),
             templates: BTreeMap::new(),
             assigned: BTreeMap::new(),
@@ -163,6 +166,16 @@ impl World {
     pub fn holds_any(&self, kind: &GroupKind) -> bool {
         let first = ObjectKey { kind: kind.clone(), namespace: "".into(), name: "".into() };
         self.held.range(first..).next().is_some_and(|(key, _)| key.kind == *kind)
+    }
+
+    /// Takes note of which kinds of policies there are: made anew, they are others.
+    pub fn set_policy_kinds(&mut self, kinds: Arc<str>) -> Dirty {
+        if self.policy_kinds == kinds {
+            return Dirty::new();
+        }
+        self.policy_kinds = kinds;
+        let keys = self.templates.keys().chain(self.held.keys());
+        keys.flat_map(|key| self.everywhere(key)).collect()
     }
 
     /// Takes note that the hub begins to watch a kind.
@@ -281,17 +294,11 @@ impl World {
         if self.assigned.get(key).is_some_and(|assignment| !assignment.depends_on_holders) {
             return Dirty::new();
         }
-        self.shift(view, key)
-    }
-
-    /// Takes note that all copies of a member are known.
-    pub fn set_known(&mut self, view: &View, cluster: &ClusterName) -> Dirty {
-        if !self.known.insert(cluster.clone()) {
-            return Dirty::new();
-        }
-        let open: Vec<_> = self.assigned.iter().filter(|(_, assignment)| assignment.undecided).collect();
-        let open: Vec<_> = open.into_iter().map(|(key, _)| key.clone()).collect();
-        open.iter().flat_map(|key| self.look_at(view, key)).collect()
+        let mut dirty = self.look_at(view, key);
+        // What it names may be there for its sake alone.
+        let named = self.templates.get(key).into_iter().flat_map(|template| &template.dependencies);
+        dirty.extend(named.map(|named| (cluster.clone(), named.clone())));
+        dirty
     }
 
     /// Forgets a member that is gone.

@@ -1,13 +1,16 @@
 //! Live looks at the hub before something is removed from a member: a list that is empty proves nothing (DESIGN.md 9.1).
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, core::ObjectMeta};
+use kube::Api;
 
 use super::engine::Engine;
-use crate::{
-    api::propagation::GROUP,
-    decide::copy::{ObjectKey, Origin},
-};
+use crate::decide::copy::{ObjectKey, Origin};
+
+/// The CustomResourceDefinitions of what places objects.
+const POLICY_KINDS: [&str; 2] =
+    ["propagationpolicies.policy.karmada.io", "clusterpropagationpolicies.policy.karmada.io"];
 
 /// Whether a template is gone, and not its whole kind.
 pub(super) async fn template_is_gone(
@@ -32,18 +35,24 @@ pub(super) async fn template_is_gone(
     }))
 }
 
-/// Whether the kinds of policies are the same that they were when a copy was made: neither being deleted nor made anew since.
-pub(super) async fn policies_are_whole(engine: &Engine, copy: &ObjectMeta) -> kube::Result<bool> {
+/// Whether the kinds of policies are those which placed a copy: neither being deleted nor made anew since.
+pub(super) async fn policies_are(engine: &Engine, placed_by: &str) -> kube::Result<bool> {
     let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
-    for plural in ["propagationpolicies", "clusterpropagationpolicies"] {
-        let crd = crds.get_metadata_opt(&format!("{plural}.{GROUP}")).await?;
-        let whole = crd.is_some_and(|crd| {
-            let older = crd.metadata.creation_timestamp.zip(copy.creation_timestamp.clone());
-            crd.metadata.deletion_timestamp.is_none() && older.is_some_and(|(crd, copy)| crd.0 <= copy.0)
-        });
-        if !whole {
-            return Ok(false);
+    let mut uids = BTreeMap::new();
+    for name in POLICY_KINDS {
+        match crds.get_metadata_opt(name).await? {
+            Some(crd) if crd.metadata.deletion_timestamp.is_none() => {
+                uids.insert(name.to_owned(), crd.metadata.uid.unwrap_or_default().into());
+            }
+            _ => return Ok(false),
         }
     }
-    Ok(true)
+    Ok(policy_kinds(&uids).is_some_and(|kinds| *kinds == *placed_by))
+}
+
+/// Which kinds of policies there are, as copies have it; none while one is missing.
+pub(super) fn policy_kinds(uids: &BTreeMap<String, Arc<str>>) -> Option<Arc<str>> {
+    let short = |name: &&str| Some(uids.get(*name)?.split('-').next().unwrap_or_default());
+    let both: Option<Vec<&str>> = POLICY_KINDS.iter().map(short).collect();
+    both.map(|both| both.join(".").into())
 }

@@ -215,16 +215,11 @@ impl Engine {
     }
 
     /// Makes certain, by a live look at the hub, that an object is to be removed from a member (DESIGN.md 9.1).
-    pub async fn is_certain(
-        &self,
-        certainty: &Certainty,
-        key: &ObjectKey,
-        copy: &kube::core::ObjectMeta,
-    ) -> kube::Result<bool> {
+    pub async fn is_certain(&self, certainty: &Certainty, key: &ObjectKey) -> kube::Result<bool> {
         match certainty {
             Certainty::Given => Ok(true),
             Certainty::NoTemplate(origin) => super::certainty::template_is_gone(self, key, origin).await,
-            Certainty::NoPolicy => super::certainty::policies_are_whole(self, copy).await,
+            Certainty::Policies(placed_by) => super::certainty::policies_are(self, placed_by).await,
         }
     }
 

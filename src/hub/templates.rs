@@ -27,6 +27,7 @@ use tokio::{
 };
 
 use super::{
+    certainty::policy_kinds,
     engine::Engine,
     served::{Version, discover},
 };
@@ -89,6 +90,9 @@ async fn keep(
     tasks: &mut JoinSet<()>,
 ) -> kube::Result<bool> {
     let Some(uids) = crds.uids.lock().clone() else { return Ok(true) };
+    if let Some(kinds) = policy_kinds(&uids) {
+        engine.change(|world, _| world.set_policy_kinds(kinds));
+    }
     let wanted = engine.wanted_kinds();
     let mut served = engine.served();
     let fresh = |watched: &Watched| uids.get(&watched.version.crd_name()) == watched.crd.as_ref();

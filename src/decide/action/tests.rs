@@ -151,8 +151,8 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
         assert_eq!(&*removal.uid, "7");
         match why {
             NoTemplate => assert!(matches!(removal.certain, Certainty::NoTemplate(_))),
-            NoPolicy => assert_eq!(removal.certain, Certainty::NoPolicy),
-            _ => assert_eq!(removal.certain, Certainty::Given),
+            NoPolicy | Elsewhere | NotNamed => assert_eq!(removal.certain, Certainty::Policies("p".into())),
+            Leaving | LeavingBehindNothing => assert_eq!(removal.certain, Certainty::Given),
         }
         assert!(
             self::removal("ConfigMap", why, annotate(annotation::ADOPTED, "true")).let_go,

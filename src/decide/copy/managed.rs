@@ -20,12 +20,13 @@ pub const MANAGER: &str = "tombolo";
 /// What metadata has of a body that no manager ever owns.
 const UNLISTED: [&str; 4] = ["name", "namespace", "resourceVersion", "uid"];
 /// What we write on a copy.
-const MARKS: [&str; 7] = [
+const MARKS: [&str; 8] = [
     annotation::ADOPTED,
     annotation::APPLIED,
     annotation::DEPENDENCY,
     annotation::ON_POLICY_DELETION,
     annotation::ORIGIN,
+    annotation::POLICIES,
     annotation::PRESERVE_ON_DELETION,
     annotation::REPLICAS,
 ];

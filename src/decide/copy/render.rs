@@ -27,6 +27,8 @@ pub struct Stamps {
     pub hub: Arc<str>,
     /// Where the copy comes from; also what it is called and what kind it is of.
     pub origin: Origin,
+    /// Which kinds of policies placed it.
+    pub policies: Arc<str>,
     /// It stays when its template goes.
     pub preserve: bool,
     /// It goes when its policy goes.
@@ -125,6 +127,7 @@ pub fn render(mut body: Value, api_version: &str, stamps: &Stamps) -> Rendered {
     }
     mark(metadata, "labels", label::HUB, &stamps.hub);
     mark(metadata, "annotations", annotation::ORIGIN, &stamps.origin.text());
+    mark(metadata, "annotations", annotation::POLICIES, &stamps.policies);
     for (wanted, key, value) in [
         (stamps.preserve, annotation::PRESERVE_ON_DELETION, "true"),
         (stamps.adopted, annotation::ADOPTED, "true"),

@@ -27,6 +27,7 @@ fn origin(object: ObjectKey) -> Origin {
 fn stamps(object: ObjectKey) -> Stamps {
     let origin = origin(object);
     Stamps {
+        policies: "p".into(),
         hub: origin.hub.clone(),
         origin,
         preserve: false,

@@ -87,6 +87,9 @@ impl World {
         let Some(member) = view.members().get(cluster) else {
             return Desired::Unknown("the cluster is no member");
         };
+        if self.policy_kinds.is_empty() {
+            return Desired::Unknown("the hub has not read its kinds of policies yet");
+        }
         if exchanged(&key.kind) {
             return Desired::Unknown("the exchange of services writes it");
         }
@@ -148,6 +151,7 @@ impl World {
             stamps: Stamps {
                 hub: self.hub.clone(),
                 origin,
+                policies: self.policy_kinds.clone(),
                 preserve: share.preserve,
                 delete_with_policy: share.delete_with_policy,
                 adopted: false,
@@ -194,6 +198,7 @@ impl Wanted {
         let stamps = Stamps {
             hub: hub.into(),
             origin,
+            policies: "p".into(),
             preserve: false,
             delete_with_policy: false,
             adopted: false,

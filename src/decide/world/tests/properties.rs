@@ -180,6 +180,7 @@ impl Stage {
     /// The same state, come to by the shortest way.
     fn rebuilt(&self) -> World {
         let mut world = World::new("hub".into());
+        world.set_policy_kinds("p".into());
         for kind in KINDS {
             let version = if kind == "Deployment" { "apps/v1" } else { "v1" };
             world.open_kind(kind_of(kind), version.into(), None);
