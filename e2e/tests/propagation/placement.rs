@@ -12,11 +12,10 @@ use tombolo_e2e::{
 use crate::scene;
 
 /// A policy for one `ConfigMap` with a placement.
-fn placed(placement: Value) -> Value {
-    with(places("p", &["ConfigMap one"], &[]), json!({ "spec": { "placement": null } }))
-        .as_object()
-        .map(|policy| with(Value::Object(policy.clone()), json!({ "spec": { "placement": placement } })))
-        .unwrap_or_default()
+fn placed(placement: &Value) -> Value {
+    let mut policy = places("p", &["ConfigMap one"], &[]);
+    policy["spec"]["placement"].clone_from(placement);
+    policy
 }
 
 fn one() -> Value {
@@ -79,7 +78,7 @@ pub(crate) async fn labels_of_clusters_decide_and_may_change(bed: Arc<Bed>) -> R
     let scene = scene(&bed, "by-label").await?;
     label(&scene, 1, "by-label", "yes").await?;
     let affinity = json!({ "labelSelector": { "matchLabels": { "by-label": "yes" } } });
-    scene.apply(HUB, [one(), placed(json!({ "clusterAffinity": affinity }))]).await?;
+    scene.apply(HUB, [one(), placed(&json!({ "clusterAffinity": affinity }))]).await?;
     scene.is_in_exactly(&[1], "ConfigMap one").await?;
     label(&scene, 2, "by-label", "yes").await?;
     scene.is_in_exactly(&[1, 2], "ConfigMap one").await?;
@@ -93,7 +92,7 @@ pub(crate) async fn the_first_group_of_clusters_that_fits_is_taken(bed: Arc<Bed>
         { "affinityName": "first", "labelSelector": { "matchLabels": { "by-group": "yes" } } },
         { "affinityName": "second", "clusterNames": members(&[3]) },
     ]);
-    scene.apply(HUB, [one(), placed(json!({ "clusterAffinities": groups }))]).await?;
+    scene.apply(HUB, [one(), placed(&json!({ "clusterAffinities": groups }))]).await?;
     scene.is_in_exactly(&[3], "ConfigMap one").await?;
     label(&scene, 2, "by-group", "yes").await?;
     scene.is_in_exactly(&[2], "ConfigMap one").await?;
@@ -106,7 +105,7 @@ pub(crate) async fn spreading_takes_as_many_clusters_as_asked_for(bed: Arc<Bed>)
     let spread = |least: u32, most: u32| {
         let constraint = json!({ "spreadByField": "cluster", "minGroups": least, "maxGroups": most });
         placed(
-            json!({ "clusterAffinity": { "clusterNames": members(&[1, 2, 3]) }, "spreadConstraints": [constraint] }),
+            &json!({ "clusterAffinity": { "clusterNames": members(&[1, 2, 3]) }, "spreadConstraints": [constraint] }),
         )
     };
     let count = async || {
