@@ -294,11 +294,21 @@ impl World {
         if self.assigned.get(key).is_some_and(|assignment| !assignment.depends_on_holders) {
             return Dirty::new();
         }
-        let mut dirty = self.look_at(view, key);
+        let mut dirty = self.shift(view, key);
         // What it names may be there for its sake alone.
         let named = self.templates.get(key).into_iter().flat_map(|template| &template.dependencies);
         dirty.extend(named.map(|named| (cluster.clone(), named.clone())));
         dirty
+    }
+
+    /// Takes note that all copies of a member are known.
+    pub fn set_known(&mut self, view: &View, cluster: &ClusterName) -> Dirty {
+        if !self.known.insert(cluster.clone()) {
+            return Dirty::new();
+        }
+        let open: Vec<_> = self.assigned.iter().filter(|(_, assignment)| assignment.undecided).collect();
+        let open: Vec<_> = open.into_iter().map(|(key, _)| key.clone()).collect();
+        open.iter().flat_map(|key| self.look_at(view, key)).collect()
     }
 
     /// Forgets a member that is gone.
