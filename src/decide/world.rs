@@ -200,10 +200,11 @@ impl World {
         if self.templates.get(key) == Some(&template) {
             return Dirty::new();
         }
-        let named = self.forget(key);
+        let mut named = self.forget(key).into_vec();
         for dependency in &template.dependencies {
             self.dependents.entry(dependency.clone()).or_default().insert(key.clone());
         }
+        named.extend(template.dependencies.iter().cloned());
         self.templates.insert(key.clone(), template);
         let mut dirty = self.look_at(view, key);
         dirty.extend(self.look_at_named(view, &named));
