@@ -26,7 +26,10 @@ use corpus::{
 use gallery::every_manifest_of_the_stories_and_of_the_gallery_applies;
 use malformed::whatever_is_sent_to_the_webhook_it_answers_and_goes_on;
 use mutation::the_same_is_filled_in_whichever_way_it_is_written_and_nothing_more;
-use outage::without_the_webhook_services_are_made_and_policies_are_refused;
+use outage::{
+    a_hub_is_ready_only_when_it_has_read_every_kind,
+    without_the_webhook_services_are_made_and_policies_are_refused,
+};
 use single::{
     a_dry_run_says_the_same_and_stores_nothing, a_name_of_63_characters_is_fine,
     a_namespace_with_the_rule_gives_it_to_its_exports_and_imports,
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
             whatever_is_sent_to_the_webhook_it_answers_and_goes_on,
             fields_that_this_release_does_not_know_are_kept_to_the_byte,
             without_the_webhook_services_are_made_and_policies_are_refused,
+            a_hub_is_ready_only_when_it_has_read_every_kind,
         ],
     )
 }

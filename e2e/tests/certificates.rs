@@ -17,6 +17,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::PostParams};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use replicas::two_hubs_share_one_secret_and_follow_a_rotation_without_one_failed_request;
 use tombolo::api::{PropagationPolicy, propagation::PropagationSpec};
 use tombolo_e2e::{
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
         spec,
         tests![
             serving_certificate_and_authority_rotate_under_load_without_one_failed_request,
-            a_certificate_from_files_is_exchanged_when_they_change_and_garbage_is_not_taken,
+            a_certificate_from_files_is_exchanged_when_they_change_and_what_cannot_serve_is_not_taken,
             two_hubs_share_one_secret_and_follow_a_rotation_without_one_failed_request,
         ],
     )
@@ -126,7 +127,16 @@ fn certs(folder: &Path) -> Result<()> {
     run(Command::new(binary()?).arg("certs").arg("--dir").arg(folder)).map(drop)
 }
 
-async fn a_certificate_from_files_is_exchanged_when_they_change_and_garbage_is_not_taken(
+/// A certificate whose time is over, and its key.
+fn expired() -> Result<(Vec<u8>, Vec<u8>)> {
+    let mut params = CertificateParams::new(["localhost".to_owned()])?;
+    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1));
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?.pem();
+    Ok((certificate.into_bytes(), key.serialize_pem().into_bytes()))
+}
+
+async fn a_certificate_from_files_is_exchanged_when_they_change_and_what_cannot_serve_is_not_taken(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let folder: PathBuf = bed.dir().join("state/brought");
@@ -153,20 +163,25 @@ async fn a_certificate_from_files_is_exchanged_when_they_change_and_garbage_is_n
     policies.create(&dry, &policy).await.context("with the first certificate")?;
     let first = expiry().await?;
 
-    for (name, garbage, complaint) in [
-        ("tls.crt", "garbage", "failed to read the certificate"),
-        ("tls.key", "garbage", "failed to read the private key"),
+    let (good, good_key) = (fs::read(file("tls.crt"))?, fs::read(file("tls.key"))?);
+    let (old, old_key) = expired()?;
+    for (certificate, key, complaint) in [
+        (&b"garbage"[..], &good_key[..], "failed to read the certificate"),
+        (&good, b"garbage", "failed to read the private key"),
+        (&good, &old_key, "do not belong together"),
+        (&old, &old_key, "expired"),
     ] {
-        let good = fs::read(file(name))?;
-        fs::write(file(name), garbage)?;
+        fs::write(file("tls.crt"), certificate)?;
+        fs::write(file("tls.key"), key)?;
         until("the hub complains", PATIENCE, async || {
             ensure!(log()?.contains(complaint), "its log does not say {complaint:?}");
             Ok(())
         })
         .await?;
-        policies.create(&dry, &policy).await.with_context(|| format!("with garbage in {name}"))?;
+        policies.create(&dry, &policy).await.context(complaint)?;
         ensure!(expiry().await? == first, "the certificate in use changed");
-        fs::write(file(name), good)?;
+        fs::write(file("tls.crt"), &good)?;
+        fs::write(file("tls.key"), &good_key)?;
     }
     let metrics = own.hub_process().context("Tombolo runs")?.says("/metrics").await?;
     ensure!(!metrics.contains("tombolo_webhook_certificate_failures_total 0"), "failures are not counted");

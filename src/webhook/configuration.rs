@@ -193,6 +193,22 @@ mod tests {
     }
 
     #[test]
+    fn own_kinds_fail_closed_services_fail_open_and_nobody_waits_for_more_than_five_seconds() {
+        let address = Address::Url("https://127.0.0.1:9443".to_owned());
+        for configuration in [validating(&address, "one", "tombolo"), mutating(&address, "one", "tombolo")] {
+            for webhook in configuration["webhooks"].as_array().unwrap() {
+                let services = webhook["rules"][0]["resources"] == json!(["services"]);
+                let policy = if services { "Ignore" } else { "Fail" };
+                assert_eq!(webhook["failurePolicy"], policy, "{webhook}");
+                assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 5), "{webhook}");
+                assert_eq!(webhook["sideEffects"], "None", "{webhook}");
+                let condition = &webhook["matchConditions"][0]["expression"];
+                assert_eq!(condition, "request.userInfo.username != \"tombolo\"");
+            }
+        }
+    }
+
+    #[test]
     fn the_certificates_names_are_those_that_api_servers_call() {
         let url = Address::Url("https://[fd00::1]:9443".to_owned()).names().unwrap();
         assert!(format!("{url:?}").contains("fd00::1"));

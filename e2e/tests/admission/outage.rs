@@ -1,13 +1,16 @@
-//! While the webhook does not answer.
+//! While the webhook does not answer, and before it does.
 
-use std::sync::Arc;
+use std::{fs, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use serde_json::json;
 use tombolo_e2e::{
     bed::{Bed, Spec},
+    kubectl::Kubectl,
     process::Identity,
+    tombolo::binary,
+    tools::Tool,
     wait::until,
 };
 
@@ -38,7 +41,41 @@ pub(crate) async fn without_the_webhook_services_are_made_and_policies_are_refus
     })
     .await?;
     write(&bed, "gone", "connection refused").await?;
+
+    // What Tombolo itself writes does not need its webhook.
+    let own = bed.dir().join("state/hub/tombolo-hub.kubeconfig");
+    let manifest = bed.dir().join("state/own.json");
+    fs::write(&manifest, policy("own").to_string())?;
+    let kubectl = Kubectl::new(bed.tools.path(Tool::Kubectl), own);
+    kubectl.run(&["create", "-f", &manifest.to_string_lossy()]).context("as Tombolo's hub")?;
     tokio::task::spawn_blocking(move || drop(bed)).await.map_err(Into::into)
+}
+
+/// A hub on an API server that does not know its kinds yet cannot have read them.
+pub(crate) async fn a_hub_is_ready_only_when_it_has_read_every_kind(_: Arc<Bed>) -> Result<()> {
+    let bed = Bed::start(Spec::api(0).bare(), None).await?;
+    let program = tokio::task::spawn_blocking(binary).await??;
+    let log = bed.dir().join("logs/hub/tombolo-hub.log");
+    let prepare = async {
+        until("the hub has tried to read policies", PATIENCE, async || {
+            let said = fs::read_to_string(&log)?;
+            ensure!(
+                said.contains("the watch broke") && said.contains("clusterpropagationpolicies"),
+                "{said}"
+            );
+            Ok(())
+        })
+        .await?;
+        bed.prepare_hub()?;
+        anyhow::Ok(Instant::now())
+    };
+    let start = async {
+        let hub = bed.start_hub(&program, "tombolo-hub", &[]).await?;
+        anyhow::Ok((hub, Instant::now()))
+    };
+    let (prepared, (hub, ready)) = futures::try_join!(prepare, start)?;
+    ensure!(prepared < ready, "it was ready before its kinds were there");
+    tokio::task::spawn_blocking(move || drop((hub, bed))).await.map_err(Into::into)
 }
 
 async fn write(bed: &Bed, name: &str, why: &str) -> Result<()> {
