@@ -28,6 +28,23 @@ pub struct Monitor {
     successes: u32,
 }
 
+/// The newest state of a whole cluster that was seen, to notice that it went back to an earlier one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tide {
+    newest: u64,
+}
+
+// === impl Tide ===
+
+impl Tide {
+    /// Takes note of the state that a cluster says it is in; says whether that is earlier than one that was seen, here or by
+    /// watches, before it was asked.
+    pub fn went_back(&mut self, seen_before: u64, now: u64) -> bool {
+        let newest = std::mem::replace(&mut self.newest, now).max(seen_before);
+        now < newest
+    }
+}
+
 // === impl Monitor ===
 
 impl Monitor {
@@ -71,6 +88,15 @@ mod tests {
 
     fn down() -> Probe {
         Probe::Unreachable("refused".to_owned())
+    }
+
+    #[test]
+    fn a_cluster_that_was_restored_from_a_backup_is_noticed_once_by_what_was_asked_or_watched() {
+        let mut tide = Tide::default();
+        assert!(!tide.went_back(0, 100) && !tide.went_back(90, 100) && !tide.went_back(120, 120));
+        assert!(tide.went_back(120, 50), "the cluster itself said more before");
+        assert!(!tide.went_back(0, 60), "from there it goes on");
+        assert!(tide.went_back(80, 70), "a watch showed more before");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::{
     api::names::object,
     decide::{
-        health::{Monitor, Probe},
+        health::{Monitor, Probe, Tide},
         ids::ClusterName,
     },
     hub::engine::Engine,
@@ -39,8 +39,7 @@ struct State {
     monitor: Monitor,
     /// The UID of its kube-system: which cluster it is.
     identity: Option<Arc<str>>,
-    /// The newest state of the whole cluster that was seen.
-    newest: u64,
+    tide: Tide,
 }
 
 /// What is confirmed of a member.
@@ -51,7 +50,7 @@ pub type Reachability = Probe;
 impl Health {
     /// Nothing is known.
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State { monitor: Monitor::default(), identity: None, newest: 0 }))
+        Self(Mutex::new(State { monitor: Monitor::default(), identity: None, tide: Tide::default() }))
     }
 
     /// What is confirmed; none before the first probe.
@@ -193,23 +192,16 @@ impl Session {
     /// Whether the member went back to an earlier state, as one that was restored from a backup does: watches would be silent
     /// for ever.
     async fn went_back(&self, health: &Health) -> bool {
+        // Before it is asked: what watches show meanwhile may be newer than its answer.
+        let seen = self.seen.lock().newest;
         let namespaces: Api<Namespace> = Api::all(self.writer.clone());
         let Ok(Ok(list)) =
             tokio::time::timeout(PATIENCE, namespaces.list_metadata(&ListParams::default().limit(1))).await
         else {
             return false;
         };
-        let Some(now) = list.metadata.resource_version.and_then(|version| version.parse::<u64>().ok()) else {
-            return false;
-        };
-        let seen = self.seen.lock().newest;
-        let mut state = health.0.lock();
-        let newest = state.newest.max(seen);
-        state.newest = now;
-        if now < newest {
-            self.seen.lock().newest = 0;
-        }
-        now < newest
+        let now = list.metadata.resource_version.and_then(|version| version.parse::<u64>().ok());
+        now.is_some_and(|now| health.0.lock().tide.went_back(seen, now))
     }
 }
 

@@ -45,7 +45,7 @@ impl Relay {
             let events = watcher::watcher(all, watcher::Config::default()).default_backoff();
             pin_mut!(events);
             while let Some(event) = events.next().await {
-                let Ok(Event::Apply(map)) = event else { continue };
+                let Ok(Event::Apply(map) | Event::InitApply(map)) = event else { continue };
                 if map.namespace().as_deref() == Some(namespace) && map.labels().contains_key("measured") {
                     members.iter().for_each(|member| drop(tokio::spawn(member.clone().write(map.clone()))));
                 }

@@ -110,7 +110,7 @@ async fn follow(member: usize, maps: Api<PartialObjectMeta<ConfigMap>>, sender: 
     pin_mut!(events);
     while let Some(event) = events.next().await {
         let (map, gone) = match event {
-            Ok(Event::Apply(map)) => (map, false),
+            Ok(Event::Apply(map) | Event::InitApply(map)) => (map, false),
             Ok(Event::Delete(map)) => (map, true),
             Ok(_) => continue,
             Err(e) => {
