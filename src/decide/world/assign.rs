@@ -78,12 +78,13 @@ impl World {
 
     /// Assigns an object anew, and what its pods name; where that makes no difference, nobody has to look.
     pub(super) fn shift(&mut self, view: &View, key: &ObjectKey) -> Dirty {
+        let before = self.assigned.get(key).cloned();
         let mut dirty = self.shift_one(view, key);
-        let template = self.templates.get(key).into_iter();
-        let dependencies: Vec<_> =
-            template.flat_map(|template| template.dependencies.iter()).cloned().collect();
-        for dependency in &dependencies {
-            dirty.extend(self.shift_one(view, dependency));
+        if before.as_ref() != self.assigned.get(key) {
+            // What it names may be somewhere for its sake alone, which that object's own assignment does not say.
+            let named =
+                self.templates.get(key).map(|template| template.dependencies.clone()).unwrap_or_default();
+            dirty.extend(self.look_at_named(view, &named));
         }
         dirty
     }
