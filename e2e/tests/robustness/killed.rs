@@ -99,9 +99,8 @@ async fn prepare(bed: &Bed) -> Result<Vec<String>> {
         }
     }
     for (number, namespace) in NAMESPACES.iter().enumerate() {
-        for group in 0..GROUPS.len() {
-            place(&bed.hub.client, namespace, GROUPS[group], &names(bed, &first_placement(number, group)))
-                .await?;
+        for (group, label) in GROUPS.iter().enumerate() {
+            place(&bed.hub.client, namespace, label, &names(bed, &first_placement(number, group))).await?;
         }
         // Differs from what users have there: theirs stays.
         put(&bed.hub.client, namespace, CLASH, GROUPS[0], "ours").await?;
