@@ -5,8 +5,8 @@
 //!
 //! What Tombolo writes itself does not come here. Of policies that is their status alone, a subresource that no rule names, so
 //! they need no condition on who writes: for any condition the API server converts the whole object, at each webhook and again
-//! after a patch, which is a sixth of what a webhook costs a user. As conditions hold for a webhook, not for a rule, and a webhook's name stands in every
-//! denial, policies have configurations of their own with webhooks of the same names.
+//! after a patch, which is a sixth of what a webhook costs a user. As conditions hold for a webhook, not for a rule, and a
+//! webhook's name stands in every denial, policies have configurations of their own with webhooks of the same names.
 
 use anyhow::{Context, Result};
 use k8s_openapi::{
@@ -256,16 +256,13 @@ mod tests {
 
     #[test]
     fn own_kinds_fail_closed_services_fail_open_and_nobody_waits_for_more_than_five_seconds() {
-        let address = Address::Url("https://127.0.0.1:9443".to_owned());
-        for configuration in [validating(&address, "one", "tombolo"), mutating(&address, "one", "tombolo")] {
-            for webhook in configuration["webhooks"].as_array().unwrap() {
+        for configuration in all("one", "tombolo") {
+            for webhook in items(&configuration, "webhooks") {
                 let services = webhook["rules"][0]["resources"] == json!(["services"]);
                 let policy = if services { "Ignore" } else { "Fail" };
                 assert_eq!(webhook["failurePolicy"], policy, "{webhook}");
                 assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 5), "{webhook}");
                 assert_eq!(webhook["sideEffects"], "None", "{webhook}");
-                let condition = &webhook["matchConditions"][0]["expression"];
-                assert_eq!(condition, "request.userInfo.username != \"tombolo\"");
             }
         }
     }
