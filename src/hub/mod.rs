@@ -1,4 +1,4 @@
-//! The control plane: admission today, propagation and the exchange of services to come.
+//! The control plane: admission and propagation; the exchange of services is to come.
 //!
 //! [`run`] is the only entry; it wires everything and ends when any of it does. [`watches`] keeps the view that admission reads.
 
@@ -50,6 +50,9 @@ pub struct Args {
     /// Tombolo's own namespace on the hub, where its Secrets are.
     #[arg(long, env = "POD_NAMESPACE", default_value = "tombolo-system", value_name = "NAME")]
     namespace: String,
+    /// Bring templates to members. Without it the hub only judges what is written to it.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    propagation: bool,
     /// Namespaces that a member lacks are made there when something is to go into them.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     create_namespaces: bool,
@@ -65,6 +68,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let view: SharedView = Arc::new(RwLock::new(View::new(&args.namespace)));
     let changed = Arc::new(Notify::new());
     let mut watches = watches::start(&client, &view, &changed, &readiness);
+    let propagates = args.propagation;
     let propagation =
         Propagation { namespace: args.namespace.clone(), create_namespaces: args.create_namespaces };
     let webhook =
@@ -77,7 +81,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
             () = connection::keep("hub", &client, &part, &stop) => Ok(()),
             ended = webhook => ended.context("the webhook ended"),
             ended = watches.join_next() => bail!("a watch ended: {ended:?}"),
-            ended = propagate(propagation, &config, view, &claim, &changed, &metrics) => ended.context("the propagator ended"),
+            ended = propagate(propagation, &config, view, &claim, &changed, &metrics), if propagates => ended.context("the propagator ended"),
         }
     };
     let election = async {

@@ -45,7 +45,11 @@ pub(crate) async fn without_the_webhook_services_are_made_and_policies_are_refus
     // What Tombolo itself writes does not need its webhook.
     let own = bed.dir().join("state/hub/tombolo-hub.kubeconfig");
     let manifest = bed.dir().join("state/own.json");
-    fs::write(&manifest, policy("own").to_string())?;
+    let cluster = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": { "name": "own" },
+        "spec": { "syncMode": "Push" },
+    });
+    fs::write(&manifest, cluster.to_string())?;
     let kubectl = Kubectl::new(bed.tools.path(Tool::Kubectl), own);
     kubectl.run(&["create", "-f", &manifest.to_string_lossy()]).context("as Tombolo's hub")?;
     tokio::task::spawn_blocking(move || drop(bed)).await.map_err(Into::into)
