@@ -3,6 +3,7 @@
 pub mod admission;
 mod noop;
 pub mod propagate;
+mod ways;
 
 use std::{os::unix::process::CommandExt, path::PathBuf, process::Command, time::Duration};
 
@@ -61,6 +62,17 @@ pub(crate) fn resident(pid: u32) -> Result<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
     Ok(kib / 1024.0)
+}
+
+/// The CPU seconds that a process has taken.
+pub(crate) fn cpu(pid: u32) -> Result<f64> {
+    /// Of the kernel's interface, whatever the machine's own clock does.
+    const TICKS_A_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("the process is gone")?;
+    // The name is in parentheses and may hold anything; the 14th and 15th fields are user and system time.
+    let fields = stat.rsplit_once(')').context("no name")?.1.split_whitespace();
+    let ticks: Result<Vec<f64>, _> = fields.skip(11).take(2).map(str::parse).collect();
+    Ok(ticks?.iter().sum::<f64>() / TICKS_A_SECOND)
 }
 
 /// This program in its release build, and Tombolo's.

@@ -137,7 +137,7 @@ impl Link {
             *self.session.write() = None;
             match ended {
                 Ended::Stopped => return,
-                Ended::Renew(why) => tracing::info!(member = %self.name, "a new session begins: {why}"),
+                Ended::Renew(why) => tracing::debug!(member = %self.name, "a new session begins: {why}"),
             }
             tokio::select! {
                 () = self.stop.cancelled() => return,

@@ -2,6 +2,11 @@
 //!
 //! They are generated here and written only when they differ. Our own kinds fail closed: an object that nobody checked would be
 //! acted on. Services fail open: they are everybody's, and the same check is made again when they are propagated.
+//!
+//! What Tombolo writes itself does not come here. Of policies that is their status alone, a subresource that no rule names, so
+//! they need no condition on who writes: for any condition the API server converts the whole object, at each webhook and again
+//! after a patch, which is a sixth of what a webhook costs a user. As conditions hold for a webhook, not for a rule, and a
+//! webhook's name stands in every denial, policies have configurations of their own with webhooks of the same names.
 
 use anyhow::{Context, Result};
 use k8s_openapi::{
@@ -17,8 +22,10 @@ use serde_json::{Value, json};
 
 use super::authority::Names;
 
-/// The name of both configurations.
+/// The name of the configurations of both kinds for everything but policies.
 pub const NAME: &str = "tombolo";
+/// The name of those for policies.
+pub const POLICIES: &str = "tombolo-policies";
 /// The field manager of everything that the hub writes to its own API server; it never changes between releases.
 const MANAGER: &str = "tombolo-hub";
 
@@ -67,14 +74,20 @@ impl Address {
     }
 }
 
-/// What is sent to us of our own kinds.
-fn own_rules(operations: &[&str]) -> Value {
+/// What is sent to us of policies. Tombolo writes their status, which is not among these.
+fn policy_rules(operations: &[&str]) -> Value {
     json!([
-        { "apiGroups": ["multicluster.x-k8s.io"], "apiVersions": ["v1alpha1", "v1beta1"],
-          "resources": ["serviceexports", "serviceimports"], "operations": operations, "scope": "Namespaced" },
         { "apiGroups": ["policy.karmada.io"], "apiVersions": ["v1alpha1"],
           "resources": ["propagationpolicies", "clusterpropagationpolicies", "overridepolicies", "clusteroverridepolicies"],
           "operations": operations, "scope": "*" },
+    ])
+}
+
+/// What is sent to us of our other kinds.
+fn other_rules(operations: &[&str]) -> Value {
+    json!([
+        { "apiGroups": ["multicluster.x-k8s.io"], "apiVersions": ["v1alpha1", "v1beta1"],
+          "resources": ["serviceexports", "serviceimports"], "operations": operations, "scope": "Namespaced" },
         { "apiGroups": ["cluster.karmada.io"], "apiVersions": ["v1alpha1"], "resources": ["clusters"],
           "operations": operations, "scope": "Cluster" },
     ])
@@ -86,61 +99,78 @@ fn not_ourselves(user: &str) -> Value {
     json!({ "name": "not-tombolo-itself", "expression": format!("request.userInfo.username != {}", json!(user)) })
 }
 
-fn validating(address: &Address, authorities: &str, user: &str) -> Value {
-    let unchanged = "request.operation != 'UPDATE' || object.spec.ports != oldObject.spec.ports || \
-                     object.spec.type != oldObject.spec.type || \
-                     (has(object.spec.clusterIP) ? object.spec.clusterIP : '') != \
-                     (has(oldObject.spec.clusterIP) ? oldObject.spec.clusterIP : '')";
+/// A webhook of our own kinds.
+fn own(name: &str, client: &Value, rules: &Value, conditions: &[Value]) -> Value {
     json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": { "name": NAME },
-        "webhooks": [
-            {
-                "name": "validate.tombolo.dev",
-                "clientConfig": address.client("/validate", authorities),
-                "rules": own_rules(&["CREATE", "UPDATE", "DELETE"]),
-                "matchConditions": [not_ourselves(user)],
-                "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None",
-                "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
-            },
-            {
-                "name": "services.tombolo.dev",
-                "clientConfig": address.client("/validate", authorities),
-                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"],
-                            "operations": ["CREATE", "UPDATE"], "scope": "Namespaced" }],
-                "namespaceSelector": { "matchExpressions": [
-                    { "key": "kubernetes.io/metadata.name", "operator": "NotIn",
-                      "values": ["kube-system", "kube-public", "kube-node-lease"] },
-                ] },
-                "matchConditions": [not_ourselves(user), { "name": "what-matters-changed", "expression": unchanged }],
-                "failurePolicy": "Ignore", "timeoutSeconds": 2, "sideEffects": "None",
-                "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
-            },
-        ],
+        "name": name, "clientConfig": client, "rules": rules, "matchConditions": conditions,
+        "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
     })
 }
 
-fn mutating(address: &Address, authorities: &str, user: &str) -> Value {
+fn configuration(kind: &str, name: &str, webhooks: &[Value]) -> Value {
     json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": { "name": NAME },
-        "webhooks": [{
-            "name": "mutate.tombolo.dev",
-            "clientConfig": address.client("/mutate", authorities),
-            "rules": own_rules(&["CREATE", "UPDATE"]),
-            "matchConditions": [not_ourselves(user)],
-            "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None", "reinvocationPolicy": "Never",
-            "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
-        }],
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": name }, "webhooks": webhooks,
     })
 }
 
-/// Makes sure that both configurations are as they should be; writes only what differs.
+fn validating(address: &Address, authorities: &str, user: &str) -> [Value; 2] {
+    const ALL: &[&str] = &["CREATE", "UPDATE", "DELETE"];
+    let client = address.client("/validate", authorities);
+    let webhook =
+        |rules: &Value, conditions: &[Value]| own("validate.tombolo.dev", &client, rules, conditions);
+    let configuration =
+        |name, webhooks: &[Value]| configuration("ValidatingWebhookConfiguration", name, webhooks);
+    [
+        configuration(POLICIES, &[webhook(&policy_rules(ALL), &[])]),
+        configuration(NAME, &[webhook(&other_rules(ALL), &[not_ourselves(user)]), services(&client, user)]),
+    ]
+}
+
+/// The webhook of everybody's Services.
+fn services(client: &Value, user: &str) -> Value {
+    let changed = "request.operation != 'UPDATE' || object.spec.ports != oldObject.spec.ports || \
+                   object.spec.type != oldObject.spec.type || \
+                   (has(object.spec.clusterIP) ? object.spec.clusterIP : '') != \
+                   (has(oldObject.spec.clusterIP) ? oldObject.spec.clusterIP : '')";
+    json!({
+        "name": "services.tombolo.dev",
+        "clientConfig": client,
+        "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"],
+                    "operations": ["CREATE", "UPDATE"], "scope": "Namespaced" }],
+        "namespaceSelector": { "matchExpressions": [
+            { "key": "kubernetes.io/metadata.name", "operator": "NotIn",
+              "values": ["kube-system", "kube-public", "kube-node-lease"] },
+        ] },
+        "matchConditions": [not_ourselves(user), { "name": "what-matters-changed", "expression": changed }],
+        "failurePolicy": "Ignore", "timeoutSeconds": 2, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
+    })
+}
+
+fn mutating(address: &Address, authorities: &str, user: &str) -> [Value; 2] {
+    const WRITES: &[&str] = &["CREATE", "UPDATE"];
+    let client = address.client("/mutate", authorities);
+    let webhook = |name, rules: &Value, conditions: &[Value]| {
+        let mut webhook = own("mutate.tombolo.dev", &client, rules, conditions);
+        webhook["reinvocationPolicy"] = json!("Never");
+        configuration("MutatingWebhookConfiguration", name, &[webhook])
+    };
+    [
+        webhook(POLICIES, &policy_rules(WRITES), &[]),
+        webhook(NAME, &other_rules(WRITES), &[not_ourselves(user)]),
+    ]
+}
+
+/// Makes sure that all configurations are as they should be; writes only what differs.
 pub async fn ensure(client: &Client, address: &Address, authorities: &str, user: &str) -> Result<()> {
-    ensure_one::<ValidatingWebhookConfiguration>(client, &validating(address, authorities, user)).await?;
-    ensure_one::<MutatingWebhookConfiguration>(client, &mutating(address, authorities, user)).await
+    for desired in validating(address, authorities, user) {
+        ensure_one::<ValidatingWebhookConfiguration>(client, &desired).await?;
+    }
+    for desired in mutating(address, authorities, user) {
+        ensure_one::<MutatingWebhookConfiguration>(client, &desired).await?;
+    }
+    Ok(())
 }
 
 async fn ensure_one<K>(client: &Client, desired: &Value) -> Result<()>
@@ -149,25 +179,27 @@ where
 {
     let api: Api<K> = Api::all(client.clone());
     let kind = K::kind(&());
-    let found = api.get_opt(NAME).await.with_context(|| format!("failed to read the {kind}"))?;
+    let name = desired["metadata"]["name"].as_str().context("a configuration has a name")?;
+    let found = api.get_opt(name).await.with_context(|| format!("failed to read the {kind}"))?;
     let found = found.map(serde_json::to_value).transpose().context("an object is JSON")?;
     if found.is_some_and(|found| contains(&found, desired)) {
         return Ok(());
     }
     let apply = PatchParams::apply(MANAGER).force();
-    api.patch(NAME, &apply, &Patch::Apply(desired))
+    api.patch(name, &apply, &Patch::Apply(desired))
         .await
         .with_context(|| format!("failed to write the {kind}"))?;
-    tracing::info!(kind = %kind, "webhook configuration written");
+    tracing::info!(kind = %kind, name, "webhook configuration written");
     Ok(())
 }
 
 /// Whether an object has all that is desired of it; the API server adds defaults.
 fn contains(found: &Value, desired: &Value) -> bool {
     match (found, desired) {
-        (Value::Object(found), Value::Object(desired)) => {
-            desired.iter().all(|(key, value)| found.get(key).is_some_and(|found| contains(found, value)))
-        }
+        (Value::Object(found), Value::Object(desired)) => desired.iter().all(|(key, value)| {
+            // An empty list and none are one to an API server.
+            found.get(key).map_or_else(|| *value == json!([]), |found| contains(found, value))
+        }),
         (Value::Array(found), Value::Array(desired)) => {
             found.len() == desired.len()
                 && found.iter().zip(desired).all(|(found, desired)| contains(found, desired))
@@ -180,30 +212,57 @@ fn contains(found: &Value, desired: &Value) -> bool {
 mod tests {
     use super::*;
 
+    fn all(authorities: &str, user: &str) -> Vec<Value> {
+        let address = Address::Url("https://127.0.0.1:9443".to_owned());
+        let validating = validating(&address, authorities, user);
+        validating.into_iter().chain(mutating(&address, authorities, user)).collect()
+    }
+
+    fn items<'a>(list: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+        list[key].as_array().into_iter().flatten()
+    }
+
     #[test]
     fn a_configuration_with_defaults_is_as_desired_and_one_with_another_bundle_is_not() {
-        let address = Address::Url("https://127.0.0.1:9443".to_owned());
-        let desired = validating(&address, "one", "tombolo");
-        let mut found = desired.clone();
-        found["webhooks"][0]["objectSelector"] = json!({});
-        found["metadata"]["uid"] = json!("u");
-        assert!(contains(&found, &desired));
-        assert!(!contains(&found, &validating(&address, "two", "tombolo")));
-        assert!(!contains(&found, &validating(&address, "one", "somebody")));
+        for (at, desired) in all("one", "tombolo").iter().enumerate() {
+            let mut found = desired.clone();
+            found["webhooks"][0]["objectSelector"] = json!({});
+            found["metadata"]["uid"] = json!("u");
+            // An empty list is left out of what an API server gives back.
+            let webhook = found["webhooks"][0].as_object_mut().unwrap();
+            webhook.retain(|_, value| value != &json!([]));
+            assert!(contains(&found, desired));
+            assert!(!contains(&found, &all("two", "tombolo")[at]));
+            let conditional = desired["metadata"]["name"] == NAME;
+            assert_eq!(contains(&found, &all("one", "somebody")[at]), !conditional);
+        }
+    }
+
+    #[test]
+    fn what_tombolo_writes_does_not_come_to_it() {
+        for configuration in all("one", "tombolo") {
+            for webhook in items(&configuration, "webhooks") {
+                let others_only = items(webhook, "matchConditions")
+                    .any(|condition| condition["expression"] == "request.userInfo.username != \"tombolo\"");
+                for resource in items(webhook, "rules").flat_map(|rule| items(rule, "resources")) {
+                    let resource = resource.as_str().unwrap();
+                    // Of policies it writes the status only.
+                    assert_eq!(others_only, !resource.ends_with("policies"), "{resource}");
+                    assert!(!resource.contains(['/', '*']), "{resource}");
+                }
+            }
+        }
     }
 
     #[test]
     fn own_kinds_fail_closed_services_fail_open_and_nobody_waits_for_more_than_five_seconds() {
-        let address = Address::Url("https://127.0.0.1:9443".to_owned());
-        for configuration in [validating(&address, "one", "tombolo"), mutating(&address, "one", "tombolo")] {
-            for webhook in configuration["webhooks"].as_array().unwrap() {
+        for configuration in all("one", "tombolo") {
+            for webhook in items(&configuration, "webhooks") {
                 let services = webhook["rules"][0]["resources"] == json!(["services"]);
                 let policy = if services { "Ignore" } else { "Fail" };
                 assert_eq!(webhook["failurePolicy"], policy, "{webhook}");
                 assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 5), "{webhook}");
                 assert_eq!(webhook["sideEffects"], "None", "{webhook}");
-                let condition = &webhook["matchConditions"][0]["expression"];
-                assert_eq!(condition, "request.userInfo.username != \"tombolo\"");
             }
         }
     }

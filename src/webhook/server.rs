@@ -16,7 +16,11 @@ use axum::{
     http::{HeaderMap, header::CONTENT_TYPE},
     routing::post,
 };
-use axum_server::{Handle, tls_rustls::RustlsConfig};
+use axum_server::{
+    Handle, Server,
+    accept::NoDelayAcceptor,
+    tls_rustls::{RustlsAcceptor, RustlsConfig},
+};
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -52,9 +56,7 @@ pub async fn serve(
         stop.cancelled().await;
         stopping.graceful_shutdown(Some(SLOWEST));
     });
-    let mut server = axum_server::from_tcp_rustls(listener, RustlsConfig::from_config(serving.config()))
-        .context("failed to set up the server")?
-        .handle(handle);
+    let mut server = https(listener, &serving)?.handle(handle);
     server.http_builder().http1().timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(SLOWEST);
     server
         .http_builder()
@@ -62,6 +64,16 @@ pub async fn serve(
         .timer(hyper_util::rt::TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(20));
     server.serve(router(view, metrics).into_make_service()).await.context("the webhook's server ended")
+}
+
+/// HTTPS with whatever certificate is shown, without a wait for more to send.
+pub fn https(
+    listener: std::net::TcpListener,
+    serving: &Arc<Serving>,
+) -> Result<Server<SocketAddr, RustlsAcceptor<NoDelayAcceptor>>> {
+    let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(serving.config())).acceptor(NoDelayAcceptor);
+    let server = axum_server::from_tcp(listener).context("failed to set up the server")?;
+    Ok(server.acceptor(acceptor))
 }
 
 /// The routes, for tests that need no TLS.

@@ -1,68 +1,78 @@
 //! What admission costs a user: dry-run creations of PropagationPolicies through the API server without a webhook, with one that
-//! does nothing, and with ours, with few and with many policies cached; interleaved, medians of the rounds.
+//! does nothing, and with ours, with few and with many policies cached; interleaved, medians.
 
 use std::{
-    net::SocketAddr,
     path::PathBuf,
-    process::Command,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use kube::{Api, Client, api::PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tombolo::api::{PropagationPolicy, propagation::PropagationSpec};
 
-use super::{median, median_of, programs, resident};
+use super::{
+    cpu, median, median_of, programs, resident,
+    ways::{Opener, Way, Webhook},
+};
 use crate::{
     bed::{Bed, Spec},
-    kubectl::Kubectl,
-    pki::{Authority, Subject},
-    ports,
-    process::{self, Process},
     progress::say,
-    tombolo::Component,
     wait::until,
 };
 
-/// A policy of this name is refused by either webhook: so one sees when it is in force.
+/// A policy of this name is refused by any webhook: so one sees when it is in force.
 pub(crate) const CANARY: &str = "canary";
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What one client asks on each way in a round.
+const ALONE: usize = 40;
+const COLUMNS: [(&str, &str); 9] = [
+    ("policies", "POLICIES"),
+    ("webhook", "WEBHOOK"),
+    ("a_second", "REQUESTS/S"),
+    ("of_noop", "OF NO-OP"),
+    ("p50_ms", "P50 MS"),
+    ("added", "ADDED, ×NO-OP"),
+    ("server_us", "API SERVER µS"),
+    ("webhook_us", "WEBHOOK µS"),
+    ("rss", "RSS MIB"),
+];
 
 /// Flags of the measurement.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How often each kind is measured.
-    #[arg(long, default_value_t = 5)]
+    /// How often each way is measured.
+    #[arg(long, default_value_t = 15)]
     rounds: usize,
-    /// How long each throughput is measured, in seconds.
-    #[arg(long, default_value_t = 3)]
-    seconds: u64,
+    /// How long each throughput is measured, in milliseconds.
+    #[arg(long, default_value_t = 1000)]
+    slice: u64,
     /// How many clients ask at once.
     #[arg(long, default_value_t = 32)]
     clients: usize,
     /// How many policies are cached in the second half.
     #[arg(long, default_value_t = 10_000)]
     policies: usize,
+    /// What is measured, beside none and a webhook that does nothing.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["no-op-patch", "tombolo"])]
+    ways: Vec<Way>,
     /// Also write the figures to a file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// What is in the way of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Free,
-    Noop,
-    Ours,
-}
-
-/// One measurement.
-#[derive(Debug, Clone, Copy)]
+/// What was measured on one way.
+#[derive(Debug, Default)]
 struct Figures {
-    a_second: f64,
-    middle: Duration,
+    /// Requests a second of all clients, a round each.
+    a_second: Vec<f64>,
+    /// Processor time a request, of the API server and of the webhook, in microseconds, a round each.
+    server: Vec<f64>,
+    webhook: Vec<f64>,
+    /// What one client waited for each answer.
+    alone: Vec<Duration>,
+    /// The webhook's memory in the end, in MiB.
     memory: Option<f64>,
 }
 
@@ -70,8 +80,8 @@ struct Figures {
 struct Ground {
     bed: Bed,
     clients: Vec<Client>,
-    bed_binary: PathBuf,
-    tombolo: PathBuf,
+    /// The API server's process number.
+    server: u32,
 }
 
 // === impl Args ===
@@ -79,81 +89,110 @@ struct Ground {
 impl Args {
     /// Measures and prints.
     pub async fn run(self) -> Result<()> {
-        let ground = Ground::new(self.clients).await?;
+        let (bed_binary, tombolo) = tokio::task::spawn_blocking(programs).await??;
+        let mut ways = vec![Way::None, Way::NoOp];
+        ways.extend(&self.ways);
+        let ground = Ground::new(self.clients, &ways).await?;
+        let opener = Opener { bed: &ground.bed, bed_binary, tombolo };
         let mut report = Vec::new();
         for policies in [1, self.policies] {
             ground.fill(policies).await?;
-            let mut rounds: [Vec<Figures>; 3] = Default::default();
-            for round in 1..=self.rounds {
-                say(format_args!("{policies} policies, round {round} of {}", self.rounds));
-                for (way, figures) in [Way::Free, Way::Noop, Way::Ours].into_iter().zip(&mut rounds) {
-                    figures.push(ground.measure(way, Duration::from_secs(self.seconds)).await?);
-                }
-            }
-            report.push(summary(policies, &rounds));
+            let figures = self.half(&ground, &opener, &ways).await?;
+            report.extend(ways.iter().zip(&figures).map(|(way, of)| of.row(policies, *way, &figures)));
         }
-        println!(
-            "{:<10} {:<9} {:>10} {:>9} {:>9} {:>12} {:>9}",
-            "POLICIES", "WEBHOOK", "REQUESTS/S", "OF NO-OP", "P50 MS", "ADDED, ×NOOP", "RSS MIB"
-        );
-        for row in report.iter().flat_map(|half| half["rows"].as_array().into_iter().flatten()) {
-            let text = |key: &str| row[key].as_str().map_or_else(|| row[key].to_string(), str::to_owned);
-            println!(
-                "{:<10} {:<9} {:>10} {:>9} {:>9} {:>12} {:>9}",
-                text("policies"),
-                text("webhook"),
-                text("a_second"),
-                text("of_noop"),
-                text("p50_ms"),
-                text("added"),
-                text("rss"),
-            );
-        }
+        print(&report);
         if let Some(path) = &self.json {
             std::fs::write(path, serde_json::to_string_pretty(&report)?)
                 .context("failed to write the figures")?;
         }
         Ok(())
     }
+
+    async fn half(&self, ground: &Ground, opener: &Opener<'_>, ways: &[Way]) -> Result<Vec<Figures>> {
+        let mut open = Vec::new();
+        for way in ways {
+            let webhook = opener.open(*way).await?;
+            ground.in_force(*way).await?;
+            open.push((*way, webhook, Figures::default()));
+        }
+        for round in 1..=self.rounds {
+            say(format_args!("round {round} of {}", self.rounds));
+            for (way, webhook, figures) in &mut open {
+                ground.together(*way, webhook, Duration::from_millis(self.slice), figures).await?;
+            }
+            for _ in 0..ALONE {
+                for (way, _, figures) in &mut open {
+                    figures.alone.push(ground.alone(*way).await?);
+                }
+            }
+            // Nobody always comes after the same.
+            open.rotate_left(1);
+        }
+        open.sort_by_key(|(way, ..)| ways.iter().position(|other| other == way));
+        for (_, webhook, figures) in &mut open {
+            figures.memory = webhook.pid().map(resident).transpose()?;
+        }
+        ground.close()?;
+        Ok(open.into_iter().map(|(_, _, figures)| figures).collect())
+    }
 }
 
-fn summary(policies: usize, rounds: &[Vec<Figures>; 3]) -> serde_json::Value {
-    let rate = |figures: &[Figures]| median_of(figures.iter().map(|f| f.a_second).collect());
-    let middle = |figures: &[Figures]| median(figures.iter().map(|f| f.middle).collect()).as_secs_f64() * 1e3;
-    let [free, noop, _] = rounds;
-    let rows: Vec<_> = ["none", "no-op", "tombolo"]
-        .iter()
-        .zip(rounds)
-        .map(|(name, figures)| {
-            let added = (middle(figures) - middle(free)) / (middle(noop) - middle(free));
-            let memory = figures.iter().filter_map(|f| f.memory).fold(0.0, f64::max);
-            json!({
-                "policies": policies, "webhook": name,
-                "a_second": format!("{:.0}", rate(figures)), "of_noop": format!("{:.2}", rate(figures) / rate(noop)),
-                "p50_ms": format!("{:.2}", middle(figures)), "added": format!("{added:.2}"),
-                "rss": if memory > 0.0 { format!("{memory:.0}") } else { "-".to_owned() },
-            })
+fn print(report: &[Value]) {
+    let line = |cell: &dyn Fn(&str, &str) -> String| {
+        let cells = COLUMNS.iter().map(|(key, title)| (cell(key, title), title.chars().count().max(12)));
+        cells
+            .fold(String::new(), |line, (cell, width)| format!("{line}{cell:<width$}  "))
+            .trim_end()
+            .to_owned()
+    };
+    println!("{}", line(&|_, title| title.to_owned()));
+    for row in report {
+        println!("{}", line(&|key, _| row[key].as_str().map_or_else(|| row[key].to_string(), str::to_owned)));
+    }
+}
+
+// === impl Figures ===
+
+impl Figures {
+    /// A line of the report; the first of all figures are without a webhook, the second with one that does nothing.
+    fn row(&self, policies: usize, way: Way, all: &[Self]) -> Value {
+        let (none, noop) = (&all[0], &all[1]);
+        let rate = |of: &Self| median_of(of.a_second.clone());
+        let middle = |of: &Self| median(of.alone.clone()).as_secs_f64() * 1e3;
+        let added = |of: &Self| middle(of) - middle(none);
+        let absent = || "-".to_owned();
+        json!({
+            "policies": policies, "webhook": way.to_string(),
+            "a_second": format!("{:.0}", rate(self)), "of_noop": format!("{:.2}", rate(self) / rate(noop)),
+            "p50_ms": format!("{:.2}", middle(self)), "added": format!("{:.2}", added(self) / added(noop)),
+            "server_us": format!("{:.0}", median_of(self.server.clone())),
+            "webhook_us": if self.webhook.is_empty() { absent() } else { format!("{:.0}", median_of(self.webhook.clone())) },
+            "rss": self.memory.map_or_else(absent, |memory| format!("{memory:.0}")),
         })
-        .collect();
-    json!({ "policies": policies, "rows": rows })
+    }
 }
 
 // === impl Ground ===
 
 impl Ground {
-    async fn new(clients: usize) -> Result<Self> {
-        let (bed_binary, tombolo) = tokio::task::spawn_blocking(programs).await??;
+    async fn new(clients: usize, ways: &[Way]) -> Result<Self> {
         let bed = Bed::start(Spec::api(0).bare(), None).await?;
         bed.prepare_hub()?;
+        // Ours holds the stored policies, measured or not.
+        for way in ways.iter().chain([&Way::Tombolo].into_iter().filter(|ours| !ways.contains(ours))) {
+            bed.kubectl("hub").run(&["create", "namespace", &way.namespace()])?;
+        }
         let clients = try_join_all((0..clients).map(|_| bed.hub.admin.client())).await?;
-        Ok(Self { bed, clients, bed_binary, tombolo })
+        let server = bed.hub.processes.iter().find(|process| process.name.ends_with("kube-apiserver"));
+        let server = server.context("a bed has an API server")?.pid();
+        Ok(Self { bed, clients, server })
     }
 
-    /// Stores policies until there are so many.
+    /// Stores policies until there are so many, beside those that ours will judge.
     async fn fill(&self, count: usize) -> Result<()> {
         say(format_args!("storing {count} policies"));
         let workers = self.clients.iter().enumerate().map(|(worker, client)| async move {
-            let policies: Api<PropagationPolicy> = Api::namespaced(client.clone(), "default");
+            let policies = of(Way::Tombolo, client);
             for number in (worker..count).step_by(self.clients.len()) {
                 let name = format!("stored-{number}");
                 match policies.create(&PostParams::default(), &policy(&name, number)?).await {
@@ -166,81 +205,33 @@ impl Ground {
         try_join_all(workers).await.map(drop)
     }
 
-    async fn measure(&self, way: Way, time: Duration) -> Result<Figures> {
-        let webhook = self.open(way).await?;
-        self.in_force(way != Way::Free).await?;
-        let a_second = self.throughput(time).await?;
-        let middle = self.latency(200).await?;
-        let memory = match &webhook {
-            Some(Webhook::Ours(hub)) => Some(resident(hub.pid())?),
-            _ => None,
-        };
-        drop(webhook);
-        self.kubectl(&["delete", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--all"])?;
-        Ok(Figures { a_second, middle, memory })
-    }
-
-    async fn open(&self, way: Way) -> Result<Option<Webhook>> {
-        Ok(match way {
-            Way::Free => None,
-            Way::Noop => Some(Webhook::Noop(self.noop()?)),
-            Way::Ours => Some(Webhook::Ours(self.bed.start_hub(&self.tombolo, "tombolo-hub", &[]).await?)),
-        })
-    }
-
-    fn noop(&self) -> Result<Process> {
-        let (state, logs) = (self.bed.dir().join("state"), self.bed.dir().join("logs"));
-        let host = self.bed.hub.addresses.api();
-        let address = SocketAddr::new(host, ports::free(host)?);
-        let authority = Authority::new(&state.join("noop"), "ca")?;
-        let pair = authority.issue("serving", Subject { user: "noop", group: None }, &[], &[host])?;
-        let mut command = Command::new(&self.bed_binary);
-        command.args(["bench", "noop", "--address", &address.to_string()]);
-        command.arg("--cert").arg(&pair.cert).arg("--key").arg(&pair.key);
-        let process = process::spawn("noop", &logs.join("noop.log"), command)?;
-        let webhook = |path: &str, operations: &[&str]| {
-            let bundle = k8s_openapi::ByteString(authority.certificate.clone().into_bytes());
-            json!([{
-                "name": "noop.tombolo.dev", "failurePolicy": "Fail", "sideEffects": "None",
-                "admissionReviewVersions": ["v1"], "timeoutSeconds": 5,
-                "clientConfig": { "url": format!("https://{address}{path}"), "caBundle": bundle },
-                "rules": [{ "apiGroups": ["policy.karmada.io"], "apiVersions": ["v1alpha1"], "operations": operations,
-                            "resources": ["propagationpolicies"] }],
-            }])
-        };
-        for (kind, path) in
-            [("ValidatingWebhookConfiguration", "/validate"), ("MutatingWebhookConfiguration", "/mutate")]
-        {
-            let configuration = json!({
-                "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": "noop" },
-                "webhooks": webhook(path, &["CREATE", "UPDATE"]),
-            });
-            let file = state.join(format!("noop/{kind}.json"));
-            std::fs::write(&file, configuration.to_string())?;
-            self.kubectl(&["apply", "-f", &file.display().to_string()])?;
-        }
-        Ok(process)
-    }
-
     /// Waits until the canary is refused, or admitted.
-    async fn in_force(&self, refused: bool) -> Result<()> {
-        let policies: Api<PropagationPolicy> = Api::namespaced(self.clients[0].clone(), "default");
+    async fn in_force(&self, way: Way) -> Result<()> {
+        let policies = of(way, &self.clients[0]);
         let mut canary = policy(CANARY, 0)?;
-        // Ours refuses it for what it says, the one that does nothing for its name.
+        // Ours refuses it for what it says, those that do nothing for its name.
         canary.spec.scheduler_name = Some("somebody-else".to_owned());
         until("the webhook is as it should be", PATIENCE, async || {
             let answer = policies.create(&dry_run(), &canary).await;
-            ensure!(answer.is_err() == refused, "it answers {answer:?}");
+            ensure!(answer.is_err() == (way != Way::None), "it answers {answer:?}");
             Ok(())
         })
         .await
     }
 
-    async fn throughput(&self, time: Duration) -> Result<f64> {
+    /// All clients ask at once, for a while.
+    async fn together(
+        &self,
+        way: Way,
+        webhook: &Webhook,
+        time: Duration,
+        figures: &mut Figures,
+    ) -> Result<()> {
+        let used = || Ok::<_, anyhow::Error>((cpu(self.server)?, webhook.pid().map(cpu).transpose()?));
+        let before = used()?;
         let started = Instant::now();
         let workers = self.clients.iter().map(|client| async move {
-            let policies: Api<PropagationPolicy> = Api::namespaced(client.clone(), "default");
-            let (policy, mut count) = (policy("measured", 1)?, 0_u32);
+            let (policies, policy, mut count) = (of(way, client), policy("measured", 1)?, 0_u32);
             while started.elapsed() < time {
                 policies.create(&dry_run(), &policy).await?;
                 count += 1;
@@ -248,31 +239,31 @@ impl Ground {
             Ok::<_, anyhow::Error>(count)
         });
         let count: u32 = try_join_all(workers).await?.into_iter().sum();
-        Ok(f64::from(count) / started.elapsed().as_secs_f64())
+        figures.a_second.push(f64::from(count) / started.elapsed().as_secs_f64());
+        let after = used()?;
+        let each = |after: f64, before: f64| (after - before) * 1e6 / f64::from(count);
+        figures.server.push(each(after.0, before.0));
+        figures.webhook.extend(after.1.zip(before.1).map(|(after, before)| each(after, before)));
+        Ok(())
     }
 
-    async fn latency(&self, requests: usize) -> Result<Duration> {
-        let policies: Api<PropagationPolicy> = Api::namespaced(self.clients[0].clone(), "default");
-        let policy = policy("measured", 1)?;
-        let mut all = Vec::with_capacity(requests);
-        for _ in 0..requests {
-            let started = Instant::now();
-            policies.create(&dry_run(), &policy).await?;
-            all.push(started.elapsed());
-        }
-        Ok(median(all))
+    /// One client asks once.
+    async fn alone(&self, way: Way) -> Result<Duration> {
+        let (policies, policy) = (of(way, &self.clients[0]), policy("measured", 1)?);
+        let started = Instant::now();
+        policies.create(&dry_run(), &policy).await?;
+        Ok(started.elapsed())
     }
 
-    fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        let kubectl: Kubectl = self.bed.kubectl("hub");
-        kubectl.run(arguments)
+    /// No webhook is asked any more.
+    fn close(&self) -> Result<()> {
+        let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+        self.bed.kubectl("hub").run(&["delete", kinds, "--all"]).map(drop)
     }
 }
 
-/// A webhook that runs; it ends when it is dropped.
-enum Webhook {
-    Noop(#[expect(dead_code, reason = "held for its end")] Process),
-    Ours(Component),
+fn of(way: Way, client: &Client) -> Api<PropagationPolicy> {
+    Api::namespaced(client.clone(), &way.namespace())
 }
 
 fn dry_run() -> PostParams {

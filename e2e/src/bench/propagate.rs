@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tombolo::{api::PropagationPolicy, shell::client::client};
 
 use self::{relay::Relay, sights::Sights};
-use super::{median, median_of, programs, resident};
+use super::{cpu, median, median_of, programs, resident};
 use crate::{
     bed::{Bed, Spec},
     fleet,
@@ -317,15 +317,4 @@ fn map(name: &str) -> ConfigMap {
         data: Some([("key".to_owned(), "value".to_owned())].into()),
         ..ConfigMap::default()
     }
-}
-
-/// The CPU seconds that a process has taken.
-fn cpu(pid: u32) -> Result<f64> {
-    /// Of the kernel's interface, whatever the machine's own clock does.
-    const TICKS_A_SECOND: f64 = 100.0;
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("the process is gone")?;
-    // The name is in parentheses and may hold anything; the 14th and 15th fields are user and system time.
-    let fields = stat.rsplit_once(')').context("no name")?.1.split_whitespace();
-    let ticks: Result<Vec<f64>, _> = fields.skip(11).take(2).map(str::parse).collect();
-    Ok(ticks?.iter().sum::<f64>() / TICKS_A_SECOND)
 }

@@ -85,7 +85,8 @@ spec:
   resourceSelectors:
   - {apiVersion: v1, kind: Service, name: web}
   - {apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, name: web}
-  placement: {clusterAffinity: {clusterNames: [exporting]}}
+  # There is no way into it, so it is tainted.
+  placement: {clusterAffinity: {clusterNames: [exporting]}, clusterTolerations: [{operator: Exists}]}
 ";
 
 pub(super) async fn a_member_that_exports_is_not_left_unless_forced(bed: Arc<Bed>) -> Result<()> {
