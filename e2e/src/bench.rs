@@ -42,16 +42,18 @@ impl Bench {
     }
 }
 
-/// The middle one of some durations.
+/// The middle one of some durations; between the two in the middle if there are two.
 pub(crate) fn median(mut all: Vec<Duration>) -> Duration {
     all.sort_unstable();
-    all.get(all.len() / 2).copied().unwrap_or_default()
+    let middle = |place: usize| all.get(place).copied().unwrap_or_default();
+    (middle(all.len().saturating_sub(1) / 2) + middle(all.len() / 2)) / 2
 }
 
-/// The middle one of some figures.
+/// The middle one of some figures; between the two in the middle if there are two.
 pub(crate) fn median_of(mut all: Vec<f64>) -> f64 {
     all.sort_unstable_by(f64::total_cmp);
-    all.get(all.len() / 2).copied().unwrap_or_default()
+    let middle = |place: usize| all.get(place).copied().unwrap_or_default();
+    f64::midpoint(middle(all.len().saturating_sub(1) / 2), middle(all.len() / 2))
 }
 
 /// The resident memory of a process, in MiB.
