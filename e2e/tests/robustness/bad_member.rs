@@ -33,7 +33,7 @@ const ROUNDS: (usize, usize) = (3, 9);
 /// How much longer the slowest of a round may take.
 const ALLOWED: f64 = 1.5;
 /// What the machine itself may add to the slowest of a round.
-const NOISE: Duration = Duration::from_millis(50);
+const NOISE: Duration = Duration::from_millis(10);
 
 /// What is wrong with a member.
 #[derive(Debug, Clone, Copy)]
