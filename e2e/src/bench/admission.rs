@@ -26,7 +26,7 @@ use crate::{
 pub(crate) const CANARY: &str = "canary";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What one client asks on each way in a round.
-const ALONE: usize = 40;
+const ALONE: usize = 15;
 const COLUMNS: [(&str, &str); 9] = [
     ("policies", "POLICIES"),
     ("webhook", "WEBHOOK"),
@@ -43,10 +43,10 @@ const COLUMNS: [(&str, &str); 9] = [
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How often each way is measured.
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = 40)]
     rounds: usize,
     /// How long each throughput is measured, in milliseconds.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 400)]
     slice: u64,
     /// How many clients ask at once.
     #[arg(long, default_value_t = 32)]
@@ -67,9 +67,10 @@ pub struct Args {
 struct Figures {
     /// Requests a second of all clients, a round each.
     a_second: Vec<f64>,
-    /// Processor time a request, of the API server and of the webhook, in microseconds, a round each.
-    server: Vec<f64>,
-    webhook: Vec<f64>,
+    /// All requests of all clients, and the CPU seconds of the API server and of the webhook meanwhile.
+    requests: f64,
+    server: f64,
+    webhook: Option<f64>,
     /// What one client waited for each answer.
     alone: Vec<Duration>,
     /// The webhook's memory in the end, in MiB.
@@ -113,10 +114,13 @@ impl Args {
         for way in ways {
             let webhook = opener.open(*way).await?;
             ground.in_force(*way).await?;
+            at_rest(&webhook).await?;
             open.push((*way, webhook, Figures::default()));
         }
         for round in 1..=self.rounds {
-            say(format_args!("round {round} of {}", self.rounds));
+            if round % 10 == 1 {
+                say(format_args!("round {round} of {}", self.rounds));
+            }
             for (way, webhook, figures) in &mut open {
                 ground.together(*way, webhook, Duration::from_millis(self.slice), figures).await?;
             }
@@ -157,16 +161,18 @@ impl Figures {
     /// A line of the report; the first of all figures are without a webhook, the second with one that does nothing.
     fn row(&self, policies: usize, way: Way, all: &[Self]) -> Value {
         let (none, noop) = (&all[0], &all[1]);
-        let rate = |of: &Self| median_of(of.a_second.clone());
+        // Each round beside its own yardstick: what disturbs one disturbs both.
+        let of_noop = self.a_second.iter().zip(&noop.a_second).map(|(ours, theirs)| ours / theirs);
         let middle = |of: &Self| median(of.alone.clone()).as_secs_f64() * 1e3;
         let added = |of: &Self| middle(of) - middle(none);
+        let micros = |seconds: f64| format!("{:.0}", seconds * 1e6 / self.requests);
         let absent = || "-".to_owned();
         json!({
             "policies": policies, "webhook": way.to_string(),
-            "a_second": format!("{:.0}", rate(self)), "of_noop": format!("{:.2}", rate(self) / rate(noop)),
+            "a_second": format!("{:.0}", median_of(self.a_second.clone())),
+            "of_noop": format!("{:.2}", median_of(of_noop.collect())),
             "p50_ms": format!("{:.2}", middle(self)), "added": format!("{:.2}", added(self) / added(noop)),
-            "server_us": format!("{:.0}", median_of(self.server.clone())),
-            "webhook_us": if self.webhook.is_empty() { absent() } else { format!("{:.0}", median_of(self.webhook.clone())) },
+            "server_us": micros(self.server), "webhook_us": self.webhook.map_or_else(absent, micros),
             "rss": self.memory.map_or_else(absent, |memory| format!("{memory:.0}")),
         })
     }
@@ -241,9 +247,11 @@ impl Ground {
         let count: u32 = try_join_all(workers).await?.into_iter().sum();
         figures.a_second.push(f64::from(count) / started.elapsed().as_secs_f64());
         let after = used()?;
-        let each = |after: f64, before: f64| (after - before) * 1e6 / f64::from(count);
-        figures.server.push(each(after.0, before.0));
-        figures.webhook.extend(after.1.zip(before.1).map(|(after, before)| each(after, before)));
+        figures.requests += f64::from(count);
+        figures.server += after.0 - before.0;
+        if let Some((after, before)) = after.1.zip(before.1) {
+            *figures.webhook.get_or_insert_default() += after - before;
+        }
         Ok(())
     }
 
@@ -260,6 +268,19 @@ impl Ground {
         let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
         self.bed.kubectl("hub").run(&["delete", kinds, "--all"]).map(drop)
     }
+}
+
+/// Waits until a webhook's process has done what it does at its start, such as to say on each policy what became of it.
+async fn at_rest(webhook: &Webhook) -> Result<()> {
+    let Some(pid) = webhook.pid() else { return Ok(()) };
+    until("the webhook's process is at rest", PATIENCE, async || {
+        let before = cpu(pid)?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let used = cpu(pid)? - before;
+        ensure!(used < 0.1, "it used {used:.2} CPU seconds in two seconds");
+        Ok(())
+    })
+    .await
 }
 
 fn of(way: Way, client: &Client) -> Api<PropagationPolicy> {
