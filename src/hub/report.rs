@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{StreamExt, stream};
 use k8s_openapi::{
     api::core::v1::ObjectReference,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -45,6 +46,8 @@ use crate::{
 const TOGETHER: Duration = Duration::from_millis(500);
 /// As many events wait at most; what comes then is dropped, status says it all the same.
 const WAITING: usize = 256;
+/// As many are told at once.
+const AT_ONCE: usize = 8;
 /// What one write may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -213,44 +216,65 @@ pub async fn run(engine: Arc<Engine>) {
         }
         let Due { dirty, exports, events, failures, missing } = engine.report.take(&engine);
         let gone = unwell(&engine);
-        for policy in dirty {
-            let outcome = engine.look(|world, view| {
-                let known = world.can_tell(view, &policy, &missing, &gone);
-                known.then(|| world.outcome(view, &policy, &failures, &missing))
-            });
-            let Some(outcome) = outcome else {
-                engine.report.state.lock().postponed.insert(policy);
-                continue;
-            };
-            let written = tokio::time::timeout(PATIENCE, write(&engine, &policy, &outcome)).await;
-            if let Ok(Err(_)) | Err(_) = &written {
-                tracing::debug!(%policy, "failed to write a policy's status, trying again: {written:?}");
-                engine.report.touch([policy]);
-            }
-        }
-        for export in exports {
-            let (known, outcome) = engine.look(|world, view| {
-                let policy = world.assignment(&export).and_then(|assignment| assignment.policy.as_ref());
-                let known = policy.is_none_or(|policy| world.can_tell(view, policy, &missing, &gone));
-                (known, world.outcome_of(view, &export, &failures))
-            });
-            if !known {
-                engine.report.state.lock().exports.insert(export);
-                continue;
-            }
-            let written =
-                tokio::time::timeout(PATIENCE, write_export(&engine, &export, outcome.as_ref())).await;
-            if let Ok(Err(_)) | Err(_) = &written {
-                tracing::debug!(%export, "failed to write a ServiceExport's status, trying again: {written:?}");
-                engine.report.state.lock().exports.insert(export);
-                engine.report.wake.notify_one();
-            }
-        }
+        let known = &Known { engine: &engine, failures, missing, gone };
+        stream::iter(dirty).for_each_concurrent(AT_ONCE, |policy| known.tell(policy)).await;
+        stream::iter(exports).for_each_concurrent(AT_ONCE, |export| known.tell_export(export)).await;
         for (reference, event) in events {
             let published = tokio::time::timeout(PATIENCE, recorder.publish(&event, &reference)).await;
             if let Ok(Err(_)) | Err(_) = &published {
                 tracing::debug!("failed to publish an event, dropped: {published:?}");
             }
+        }
+    }
+}
+
+/// What is known while a round of reports is written.
+struct Known<'a> {
+    engine: &'a Arc<Engine>,
+    failures: Arc<Failures>,
+    missing: BTreeSet<GroupKind>,
+    /// Members that are not well.
+    gone: BTreeSet<ClusterName>,
+}
+
+// === impl Known ===
+
+impl Known<'_> {
+    /// Says on a policy what became of it.
+    async fn tell(&self, policy: PolicyKey) {
+        let Self { engine, failures, missing, gone } = self;
+        let outcome = engine.look(|world, view| {
+            let known = world.can_tell(view, &policy, missing, gone);
+            known.then(|| world.outcome(view, &policy, failures, missing))
+        });
+        let Some(outcome) = outcome else {
+            engine.report.state.lock().postponed.insert(policy);
+            return;
+        };
+        let written = tokio::time::timeout(PATIENCE, write(engine, &policy, &outcome)).await;
+        if let Ok(Err(_)) | Err(_) = &written {
+            tracing::debug!(%policy, "failed to write a policy's status, trying again: {written:?}");
+            engine.report.touch([policy]);
+        }
+    }
+
+    /// Says on a ServiceExport what became of its copies.
+    async fn tell_export(&self, export: ObjectKey) {
+        let Self { engine, failures, missing, gone } = self;
+        let (known, outcome) = engine.look(|world, view| {
+            let policy = world.assignment(&export).and_then(|assignment| assignment.policy.as_ref());
+            let known = policy.is_none_or(|policy| world.can_tell(view, policy, missing, gone));
+            (known, world.outcome_of(view, &export, failures))
+        });
+        if !known {
+            engine.report.state.lock().exports.insert(export);
+            return;
+        }
+        let written = tokio::time::timeout(PATIENCE, write_export(engine, &export, outcome.as_ref())).await;
+        if let Ok(Err(_)) | Err(_) = &written {
+            tracing::debug!(%export, "failed to write a ServiceExport's status, trying again: {written:?}");
+            engine.report.state.lock().exports.insert(export);
+            engine.report.wake.notify_one();
         }
     }
 }

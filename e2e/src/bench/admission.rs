@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
 use serde_json::{Value, json};
 use tombolo::api::{PropagationPolicy, propagation::PropagationSpec};
 
@@ -18,12 +21,15 @@ use super::{
 };
 use crate::{
     bed::{Bed, Spec},
+    fleet,
     progress::say,
     wait::until,
 };
 
 /// A policy of this name is refused by any webhook: so one sees when it is in force.
 pub(crate) const CANARY: &str = "canary";
+/// The workload that measured policies select. It is there, as are the clusters: nothing is to be warned of.
+const MEASURED: &str = "app";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What one client asks on each way in a round.
 const ALONE: usize = 15;
@@ -114,6 +120,9 @@ impl Args {
         for way in ways {
             let webhook = opener.open(*way).await?;
             ground.in_force(*way).await?;
+            if *way == Way::Tombolo {
+                ground.ready().await?;
+            }
             at_rest(&webhook).await?;
             open.push((*way, webhook, Figures::default()));
         }
@@ -136,8 +145,9 @@ impl Args {
         for (_, webhook, figures) in &mut open {
             figures.memory = webhook.pid().map(resident).transpose()?;
         }
-        ground.close()?;
-        Ok(open.into_iter().map(|(_, _, figures)| figures).collect())
+        let figures = open.into_iter().map(|(_, _, figures)| figures).collect();
+        ground.close().await?;
+        Ok(figures)
     }
 }
 
@@ -182,11 +192,17 @@ impl Figures {
 
 impl Ground {
     async fn new(clients: usize, ways: &[Way]) -> Result<Self> {
-        let bed = Bed::start(Spec::api(0).bare(), None).await?;
+        let bed = Bed::start(Spec::api(2).bare(), None).await?;
         bed.prepare_hub()?;
+        for member in &bed.members {
+            fleet::register(&bed, member, &json!({})).await?;
+        }
         // Ours holds the stored policies, measured or not.
         for way in ways.iter().chain([&Way::Tombolo].into_iter().filter(|ours| !ways.contains(ours))) {
-            bed.kubectl("hub").run(&["create", "namespace", &way.namespace()])?;
+            let (kubectl, namespace) = (bed.kubectl("hub"), way.namespace());
+            kubectl.run(&["create", "namespace", &namespace])?;
+            kubectl.run(&["create", "deployment", MEASURED, "--image=app", "-n", &namespace])?;
+            kubectl.run(&["create", "service", "clusterip", MEASURED, "--tcp=80", "-n", &namespace])?;
         }
         let clients = try_join_all((0..clients).map(|_| bed.hub.admin.client())).await?;
         let server = bed.hub.processes.iter().find(|process| process.name.ends_with("kube-apiserver"));
@@ -201,7 +217,8 @@ impl Ground {
             let policies = of(Way::Tombolo, client);
             for number in (worker..count).step_by(self.clients.len()) {
                 let name = format!("stored-{number}");
-                match policies.create(&PostParams::default(), &policy(&name, number)?).await {
+                match policies.create(&PostParams::default(), &policy(&name, &format!("app-{number}"))?).await
+                {
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {}
                     stored => stored.map(drop)?,
                 }
@@ -214,7 +231,7 @@ impl Ground {
     /// Waits until the canary is refused, or admitted.
     async fn in_force(&self, way: Way) -> Result<()> {
         let policies = of(way, &self.clients[0]);
-        let mut canary = policy(CANARY, 0)?;
+        let mut canary = policy(CANARY, MEASURED)?;
         // Ours refuses it for what it says, those that do nothing for its name.
         canary.spec.scheduler_name = Some("somebody-else".to_owned());
         until("the webhook is as it should be", PATIENCE, async || {
@@ -223,6 +240,27 @@ impl Ground {
             Ok(())
         })
         .await
+    }
+
+    /// Waits until the hub has done what it does at its start; makes sure that what is measured is what people do all day.
+    async fn ready(&self) -> Result<()> {
+        for member in &self.bed.members {
+            fleet::until_ready(&self.bed.hub.client, &member.name, "True").await?;
+        }
+        // It says on each policy what became of it, once.
+        let policies = of(Way::Tombolo, &self.clients[0]);
+        until("each policy has its status", 10 * PATIENCE, async || {
+            let silent = policies.list(&ListParams::default()).await?;
+            let silent = silent.iter().filter(|policy| policy.status.is_none()).count();
+            ensure!(silent == 0, "{silent} policies have no status");
+            Ok(())
+        })
+        .await?;
+        let file = self.bed.dir().join("state/measured.json");
+        std::fs::write(&file, serde_json::to_vec(&policy("measured", MEASURED)?)?)?;
+        let (file, namespace) = (file.display().to_string(), Way::Tombolo.namespace());
+        let strict = ["create", "--dry-run=server", "--warnings-as-errors", "-n", &namespace, "-f", &file];
+        self.bed.kubectl("hub").run(&strict).map(drop)
     }
 
     /// All clients ask at once, for a while.
@@ -237,7 +275,7 @@ impl Ground {
         let before = used()?;
         let started = Instant::now();
         let workers = self.clients.iter().map(|client| async move {
-            let (policies, policy, mut count) = (of(way, client), policy("measured", 1)?, 0_u32);
+            let (policies, policy, mut count) = (of(way, client), policy("measured", MEASURED)?, 0_u32);
             while started.elapsed() < time {
                 policies.create(&dry_run(), &policy).await?;
                 count += 1;
@@ -257,20 +295,25 @@ impl Ground {
 
     /// One client asks once.
     async fn alone(&self, way: Way) -> Result<Duration> {
-        let (policies, policy) = (of(way, &self.clients[0]), policy("measured", 1)?);
+        let (policies, policy) = (of(way, &self.clients[0]), policy("measured", MEASURED)?);
         let started = Instant::now();
         policies.create(&dry_run(), &policy).await?;
         Ok(started.elapsed())
     }
 
-    /// No webhook is asked any more.
-    fn close(&self) -> Result<()> {
+    /// No webhook is asked any more; all have ended.
+    async fn close(&self) -> Result<()> {
         let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
-        self.bed.kubectl("hub").run(&["delete", kinds, "--all"]).map(drop)
+        self.bed.kubectl("hub").run(&["delete", kinds, "--all"])?;
+        let (policies, policy) = (of(Way::Tombolo, &self.clients[0]), policy("measured", MEASURED)?);
+        until("no webhook is asked", PATIENCE, async || {
+            policies.create(&dry_run(), &policy).await.map(drop).map_err(Into::into)
+        })
+        .await
     }
 }
 
-/// Waits until a webhook's process has done what it does at its start, such as to say on each policy what became of it.
+/// Waits until a webhook's process has done what it does at its start.
 async fn at_rest(webhook: &Webhook) -> Result<()> {
     let Some(pid) = webhook.pid() else { return Ok(()) };
     until("the webhook's process is at rest", PATIENCE, async || {
@@ -292,11 +335,11 @@ fn dry_run() -> PostParams {
 }
 
 /// A policy such as people write: a workload and its Service to two clusters.
-fn policy(name: &str, number: usize) -> Result<PropagationPolicy> {
+fn policy(name: &str, app: &str) -> Result<PropagationPolicy> {
     let spec: PropagationSpec = serde_json::from_value(json!({
         "resourceSelectors": [
-            { "apiVersion": "apps/v1", "kind": "Deployment", "name": format!("app-{number}") },
-            { "apiVersion": "v1", "kind": "Service", "name": format!("app-{number}") },
+            { "apiVersion": "apps/v1", "kind": "Deployment", "name": app },
+            { "apiVersion": "v1", "kind": "Service", "name": app },
         ],
         "placement": { "clusterAffinity": { "clusterNames": ["member1", "member2"] } },
     }))?;
