@@ -55,6 +55,11 @@ pub mod annotation {
     pub const EXPORT_RECORD: &str = "tombolo.dev/export-record";
     /// On a ServiceImport in a member: addresses that a re-made derived Service gets again.
     pub const CLUSTER_IPS: &str = "tombolo.dev/cluster-ips";
+    /// On a ServiceImport that the hub wrote in a member: the families that are wanted, the preferred one first, such as `IPv4,IPv6`;
+    /// empty where the exports say nothing.
+    pub const IP_FAMILIES: &str = "tombolo.dev/ip-families";
+    /// On a ServiceImport that the hub wrote in a member: for each merged port its accepted name and the cluster that gave it.
+    pub const PORT_NAMES: &str = "tombolo.dev/port-names";
     /// On a ServiceExport, ServiceImport, Service or Namespace: what is done about port conflicts.
     pub const PORT_CONFLICTS: &str = "tombolo.dev/port-conflicts";
     /// Value of [`PORT_CONFLICTS`]: merged as KEP-1645 has it instead of refused.
@@ -155,6 +160,10 @@ pub mod kubernetes {
     pub const HEADLESS: &str = "service.kubernetes.io/headless";
     /// On an EndpointSlice: who writes it.
     pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    /// Value of [`MANAGED_BY`] on what the hub writes.
+    pub const MANAGED_BY_HUB: &str = "hub.tombolo.dev";
+    /// Value of [`MANAGED_BY`] on what an agent writes.
+    pub const MANAGED_BY_AGENT: &str = "agent.tombolo.dev";
     /// Value of [`MANAGED_BY`] of Kubernetes' own controller.
     pub const ENDPOINT_SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
     /// What Kubernetes and kubectl note on an object of any kind about the cluster that it is in.
