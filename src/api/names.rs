@@ -60,6 +60,8 @@ pub mod annotation {
     pub const IP_FAMILIES: &str = "tombolo.dev/ip-families";
     /// On a ServiceImport that the hub wrote in a member: for each merged port its accepted name and the cluster that gave it.
     pub const PORT_NAMES: &str = "tombolo.dev/port-names";
+    /// On an imported slice: the UID of the hub's ServiceExport, where the export that it is made by is a copy of one.
+    pub const EXPORT_TEMPLATE: &str = "tombolo.dev/export-template";
     /// On a ServiceExport, ServiceImport, Service or Namespace: what is done about port conflicts.
     pub const PORT_CONFLICTS: &str = "tombolo.dev/port-conflicts";
     /// Value of [`PORT_CONFLICTS`]: merged as KEP-1645 has it instead of refused.

@@ -26,10 +26,10 @@ pub use self::{
     managed::{MANAGER, covers, holds, let_go, listing, ours, says_all, scaled},
     origin::{FORMAT, Origin, Ownership, ownership},
     render::{
-        Rendered, Stamps, completions, leave_replicas, render, replicas, retains_replicas, set_completions,
+        Rendered, Stamps, completions, hash, leave_replicas, render, replicas, retains_replicas, set_completions,
         set_replicas,
     },
-    strip::{never, strip},
+    strip::{is_bookkeeping, never, strip},
 };
 use super::select::GroupKind;
 

@@ -33,7 +33,7 @@ use std::{
 pub use self::{
     conflict::{Condition, Conflict, ConflictKind},
     service::{Created, Export, InternalTrafficPolicy, IpFamily, ServiceSpec, ServiceType, SessionAffinity},
-    template::{Import, Template, TypeConflict, import},
+    template::{Import, Template, TypeConflict, fitted_to, import},
 };
 use self::{names::NameTable, union::Union};
 use super::{

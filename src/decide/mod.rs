@@ -11,6 +11,7 @@ pub mod admit;
 pub mod copy;
 pub mod derived;
 pub mod divide;
+pub mod exchange;
 pub mod fault;
 pub mod fights;
 pub mod health;

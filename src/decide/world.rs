@@ -87,6 +87,15 @@ pub struct Held {
 /// Comes after every namespace in order.
 const PAST_ALL: &str = "\u{10ffff}";
 
+// === impl Kind ===
+
+impl Kind {
+    /// Whether all templates of the kind are known.
+    pub fn is_synced(&self) -> bool {
+        self.synced
+    }
+}
+
 // === impl World ===
 
 impl World {

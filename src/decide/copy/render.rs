@@ -155,7 +155,7 @@ fn mark(metadata: &mut Value, field: &str, key: &str, value: &str) {
 }
 
 /// The beginning of the SHA-256 of a body's JSON, whose fields are in the order of their names.
-fn hash(body: &Value) -> Box<str> {
+pub fn hash(body: &Value) -> Box<str> {
     let sum = digest(&SHA256, body.to_string().as_bytes());
     let mut text = String::with_capacity(2 * HASH_BYTES);
     for byte in sum.as_ref().iter().take(HASH_BYTES) {

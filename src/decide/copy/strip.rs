@@ -99,7 +99,7 @@ fn is_empty_map(value: &Value) -> bool {
 }
 
 /// Whether a label or annotation is some controller's own note about the object where it stands.
-fn is_bookkeeping(key: &str) -> bool {
+pub fn is_bookkeeping(key: &str) -> bool {
     key.starts_with(names::PREFIX)
         || key.starts_with(mcs::PREFIX)
         || kubernetes::BOOKKEEPING.contains(&key)

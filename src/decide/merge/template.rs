@@ -88,6 +88,17 @@ pub fn import(template: &Template, merged: Option<&Merged>) -> Import {
     Import { service, clusters, unexported, type_conflict }
 }
 
+/// What becomes of the ports of one cluster's Service where exactly a ServiceImport's ports are served, under its names.
+pub fn fitted_to(template: &Template, exported: &ServiceSpec) -> PortMap {
+    let wanted = distinct(&template.ports);
+    let names: BTreeMap<_, _> = wanted.iter().map(|port| (port.key, port.name.clone())).collect();
+    let fits = exported.ports.iter().map(|port| {
+        let exported = ExportedPort { name: port.name.clone(), fate: Fate::Served(port.name.clone()) };
+        (port.key, fit(port.key, &exported, &wanted, &names))
+    });
+    fits.collect()
+}
+
 /// The ports without those that repeat a name or a (protocol, port), which admission refuses.
 fn distinct(ports: &[Port]) -> Vec<&Port> {
     let mut distinct: Vec<&Port> = Vec::new();

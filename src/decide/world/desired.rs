@@ -132,6 +132,19 @@ impl World {
         }
     }
 
+    /// A template as it is to be in a cluster, with all that overrides change for it; none if it is not placed there.
+    pub fn for_member(
+        &self,
+        view: &View,
+        cluster: &ClusterName,
+        key: &ObjectKey,
+    ) -> Option<Result<Value, String>> {
+        let (template, assignment) = (self.templates.get(key)?, self.assigned.get(key)?);
+        let share = assignment.targets.get(cluster)?;
+        let member = view.members().get(cluster)?;
+        Some(changed(view, member, key, template, share, template.body()))
+    }
+
     fn wanted(
         &self,
         key: &ObjectKey,

@@ -1,0 +1,241 @@
+//! Which members import a service, and what their ServiceImport says (DESIGN.md 5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{
+    Exchange, Part, Service, is_member,
+    seen::{ImportSeen, Whose, export_kind, import_kind, object_key, write_names},
+};
+use crate::{
+    api::{
+        mcs::{ClientIpConfig, ServiceImportSpec, ServiceImportType, ServicePort, SessionAffinityConfig, Version},
+        names::{annotation, label},
+    },
+    decide::{
+        copy::{Origin, hash, is_bookkeeping},
+        ids::{ClusterName, ServiceKey},
+        merge::{
+            Import, InternalTrafficPolicy, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity, Template, import,
+        },
+        view::{Offer, View},
+        world::World,
+    },
+};
+
+/// Whether a member is to import a service.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wants {
+    /// Nobody can tell yet, or nobody asks: what is there stays as it is.
+    AsIs(&'static str),
+    /// It is not to.
+    No,
+    /// It is to, since it has the namespace and somebody exports the service.
+    Automatic,
+    /// It is to, as this ServiceImport on the hub says, with all that overrides change for the member.
+    ByPolicy(Box<Value>),
+}
+
+/// A ServiceImport as it is to be in a member.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) spec: ServiceImportSpec,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+}
+
+// === impl Exchange ===
+
+impl Exchange {
+    /// Whether a member is to import a service.
+    pub(super) fn wants(&self, view: &View, world: &World, cluster: &ClusterName, key: &ServiceKey) -> Wants {
+        if !view.is_synced() {
+            return Wants::AsIs("the hub has not read everything yet");
+        }
+        let Some(member) = view.members().get(cluster) else {
+            return Wants::AsIs("the cluster is no member");
+        };
+        if member.leaving {
+            return Wants::No;
+        }
+        for kind in [import_kind(), export_kind()] {
+            let followed = world.kind(&kind).map(crate::decide::world::Kind::is_synced);
+            if view.propagations().kinds().contains(&kind) && followed != Some(true) {
+                return Wants::AsIs("the hub has not read all templates yet");
+            }
+        }
+        let (import, export) = (object_key(import_kind(), key), object_key(export_kind(), key));
+        if view.imports().contains_key(key) {
+            let Some(assignment) = world.assignment(&import).filter(|one| one.policy.is_some()) else {
+                return Wants::AsIs("no policy places its ServiceImport");
+            };
+            if assignment.frozen || assignment.held_back(member).is_some() {
+                return Wants::AsIs("its policy is held back");
+            }
+            return match world.for_member(view, cluster, &import) {
+                Some(Ok(template)) => Wants::ByPolicy(Box::new(template)),
+                Some(Err(_)) => Wants::AsIs("an override cannot be applied to its ServiceImport"),
+                None => Wants::No,
+            };
+        }
+        let placed = world.assignment(&export).is_some_and(|one| one.policy.is_some());
+        if view.exports().contains_key(key) && placed {
+            return Wants::No;
+        }
+        self.automatic(view, cluster, key)
+    }
+
+    fn automatic(&self, view: &View, cluster: &ClusterName, key: &ServiceKey) -> Wants {
+        let namespace = key.namespace.as_str();
+        let allowed = self.rules.automatic && self.takes_part(namespace) && self.rules.allowed.is_match(namespace);
+        let there = self.members.get(cluster).is_some_and(|member| member.namespaces.contains(namespace));
+        if !allowed || !there {
+            return Wants::No;
+        }
+        let service = self.services.get(key);
+        let exports = service.map(|service| &service.exports).into_iter().flatten();
+        let mut exports = exports.filter(|(cluster, _)| is_member(view, cluster)).peekable();
+        if exports.peek().is_none() {
+            return Wants::No;
+        }
+        let imported = service.is_some_and(|service| service.imports.contains_key(cluster));
+        // Whoever exports nothing keeps an import that is there, and never makes one.
+        if imported || exports.any(|(_, export)| export.service().is_some()) { Wants::Automatic } else { Wants::No }
+    }
+
+    /// The service as a member imports it, and what became of its ports.
+    pub(super) fn import(&self, merged: Option<&Merged>, wants: &Wants) -> Option<Import> {
+        match wants {
+            Wants::ByPolicy(template) => {
+                let offer = Offer::of(template);
+                Some(import(&Template { service_type: offer.service_type, ports: offer.ports() }, merged))
+            }
+            Wants::Automatic => merged.map(|merged| {
+                let template = Template { service_type: merged.service.service_type, ports: Vec::new() };
+                import(&template, Some(merged))
+            }),
+            Wants::AsIs(_) | Wants::No => None,
+        }
+    }
+
+    /// The ServiceImport of a member.
+    pub(super) fn wanted(
+        &self,
+        world: &World,
+        key: &ServiceKey,
+        import: &Import,
+        merged: Option<&Merged>,
+        wants: &Wants,
+    ) -> Wanted {
+        let template = match wants {
+            Wants::ByPolicy(_) => world.template(&object_key(import_kind(), key)).map(|template| template.uid.clone()),
+            _ => None,
+        };
+        let origin = Origin {
+            hub: self.hub.clone(),
+            template: template.unwrap_or_default(),
+            crd: world.kind(&import_kind()).and_then(|kind| kind.crd.clone()),
+            object: object_key(import_kind(), key),
+        };
+        let mut labels = import.service.labels.clone();
+        labels.retain(|name, _| !is_bookkeeping(name));
+        labels.insert(label::HUB.to_owned(), self.hub.to_string());
+        let mut annotations = import.service.annotations.clone();
+        annotations.retain(|name, _| !is_bookkeeping(name));
+        let families: Vec<_> = import.service.ip_families.iter().map(ToString::to_string).collect();
+        annotations.insert(annotation::IP_FAMILIES.to_owned(), families.join(","));
+        annotations.insert(annotation::ORIGIN.to_owned(), origin.text());
+        let accepted = merged.map(|merged| write_names(&merged.accepted)).unwrap_or_else(|| "[]".to_owned());
+        annotations.insert(annotation::PORT_NAMES.to_owned(), accepted);
+        Wanted { spec: spec(&import.service), labels, annotations }
+    }
+}
+
+fn spec(service: &ServiceSpec) -> ServiceImportSpec {
+    let (affinity, config) = match service.session_affinity {
+        SessionAffinity::None => ("None", None),
+        SessionAffinity::ClientIp { timeout_seconds } => {
+            let timeout_seconds = i32::try_from(timeout_seconds).ok();
+            let client_ip = Some(ClientIpConfig { timeout_seconds });
+            ("ClientIP", Some(SessionAffinityConfig { client_ip }))
+        }
+    };
+    let ports = service.ports.iter().map(|port| ServicePort {
+        name: Some(port.name.to_string()).filter(|name| !name.is_empty()),
+        protocol: Some(port.key.protocol.to_string()),
+        app_protocol: port.app_protocol.as_deref().map(str::to_owned),
+        port: port.key.port.into(),
+    });
+    let local = service.internal_traffic_policy == InternalTrafficPolicy::Local;
+    ServiceImportSpec {
+        ports: ports.collect(),
+        ips: Vec::new(),
+        type_: match service.service_type {
+            ServiceType::ClusterSetIp => ServiceImportType::ClusterSetIP,
+            ServiceType::Headless => ServiceImportType::Headless,
+        },
+        session_affinity: Some(affinity.to_owned()),
+        session_affinity_config: config,
+        ip_families: Vec::new(),
+        internal_traffic_policy: local.then(|| "Local".to_owned()),
+        traffic_distribution: service.traffic_distribution.as_deref().map(str::to_owned),
+    }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// Whether a ServiceImport is so already.
+    pub(super) fn is_met_by(&self, seen: &ImportSeen) -> bool {
+        let has = |all: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
+            wanted.iter().all(|(name, value)| all.get(name) == Some(value))
+        };
+        seen.spec == self.spec
+            && has(&seen.labels, &self.labels)
+            && has(&seen.annotations, &self.annotations)
+            && seen.annotations.get(annotation::APPLIED) == Some(&self.sum())
+    }
+
+    /// What is applied; the version is the member's.
+    pub(super) fn object(&self, key: &ServiceKey, version: Version, uid: Option<&str>) -> Value {
+        let mut annotations = self.annotations.clone();
+        annotations.insert(annotation::APPLIED.to_owned(), self.sum());
+        let mut metadata = json!({
+            "name": key.name.as_str(), "namespace": key.namespace.as_str(), "labels": self.labels, "annotations": annotations,
+        });
+        if let Some(uid) = uid {
+            metadata["uid"] = json!(uid);
+        }
+        json!({ "apiVersion": version, "kind": "ServiceImport", "metadata": metadata, "spec": self.spec })
+    }
+
+    /// Tells what was applied from what was before, where less is applied now.
+    fn sum(&self) -> String {
+        hash(&json!([self.spec, self.labels, self.annotations])).into()
+    }
+}
+
+/// What becomes of a cluster's ports where a ServiceImport stays as it is: by the names that it has.
+pub(super) fn kept_ports(found: &ServiceImportSpec, exported: &ServiceSpec) -> PortMap {
+    let offer = Offer::of(&json!({ "spec": found }));
+    let template = Template { service_type: offer.service_type, ports: offer.ports() };
+    crate::decide::merge::fitted_to(&template, exported)
+}
+
+/// The clusters that a ServiceImport is made of and of which nothing is known.
+pub(super) fn unknown_of(exchange: &Exchange, view: &View, key: &ServiceKey, seen: Option<&ImportSeen>) -> BTreeSet<ClusterName> {
+    let named = seen.map(|seen| seen.clusters.iter()).into_iter().flatten();
+    named.filter(|cluster| exchange.is_unknown(view, cluster, key)).cloned().collect()
+}
+
+/// Whether the hub may write to what is there.
+pub(super) fn may_write(service: Option<&Service>, cluster: &ClusterName) -> bool {
+    let seen = service.and_then(|service| service.imports.get(cluster));
+    seen.is_none_or(|seen| matches!(seen.whose, Whose::Ours { .. }))
+}
+
+/// Whether all of a member's own imports and slices are known.
+pub(super) fn is_readable(exchange: &Exchange, cluster: &ClusterName) -> bool {
+    [Part::Imports, Part::Imported, Part::Namespaces].into_iter().all(|part| exchange.knows(cluster, part))
+}
