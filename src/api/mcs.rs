@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Resource,
-    core::{NamespaceResourceScope, ObjectMeta},
+    core::{DynamicResourceScope, ObjectMeta},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -232,7 +232,7 @@ macro_rules! versioned {
 
         impl Resource for $Kind {
             type DynamicType = Version;
-            type Scope = NamespaceResourceScope;
+            type Scope = DynamicResourceScope;
 
             fn kind(_: &Version) -> Cow<'_, str> {
                 stringify!($Kind).into()

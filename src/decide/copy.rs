@@ -26,8 +26,8 @@ pub use self::{
     managed::{MANAGER, covers, holds, let_go, listing, ours, says_all, scaled},
     origin::{FORMAT, Origin, Ownership, ownership},
     render::{
-        Rendered, Stamps, completions, hash, leave_replicas, render, replicas, retains_replicas, set_completions,
-        set_replicas,
+        Rendered, Stamps, completions, hash, leave_replicas, render, replicas, retains_replicas,
+        set_completions, set_replicas,
     },
     strip::{is_bookkeeping, never, strip},
 };

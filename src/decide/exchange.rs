@@ -18,12 +18,13 @@ use std::{
 };
 
 use globset::GlobSet;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::{api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::meta::v1::Condition};
 
 pub use self::{
     plan::{ConditionWanted, ImportStep, Plan, SliceStep},
     seen::{
-        ExportSeen, ImportSeen, Offered, SliceSeen, Whose, export_kind, import_kind, object_key, service_key, source_key,
+        ExportSeen, ImportSeen, Offered, SliceSeen, Whose, export_kind, import_kind, object_key, service_key,
+        source_key,
     },
     trust::Refused,
 };
@@ -110,6 +111,18 @@ impl Exchange {
         self.members.get(cluster).is_some_and(|member| member.known.contains(&part))
     }
 
+    /// The conditions that the hub wrote on a ServiceExport of a member.
+    pub fn conditions_of(&self, cluster: &ClusterName, key: &ServiceKey) -> Vec<Condition> {
+        let export = self.services.get(key).and_then(|service| service.exports.get(cluster));
+        export.map(|export| export.conditions.clone()).unwrap_or_default()
+    }
+
+    /// What a member exports of a service.
+    pub fn export(&self, cluster: &ClusterName, key: &ServiceKey) -> Option<Export> {
+        let export = self.services.get(key)?.exports.get(cluster)?;
+        let service = export.service()?.clone();
+        Some(Export { created: export.created, cluster: cluster.clone(), service })
+    }
 
     /// Whether nothing that we wrote for services is left in a member.
     pub fn is_clear(&self, cluster: &ClusterName) -> bool {
@@ -118,6 +131,11 @@ impl Exchange {
                 || service.imported.get(cluster).is_some_and(|slices| !slices.is_empty())
         };
         !self.services.values().any(ours)
+    }
+
+    /// Every member has to look at every service.
+    pub fn everything(&self) -> Dirty {
+        self.services.keys().flat_map(|key| self.everywhere(key)).collect()
     }
 
     /// The services that concern a member.
@@ -198,8 +216,7 @@ impl Exchange {
             before.offered == now.offered && before.created == now.created && before.template == now.template
         });
         put(exports, cluster, seen);
-        let dirty =
-            if alone { Dirty::from([(cluster.clone(), key.clone())]) } else { self.everywhere(key) };
+        let dirty = if alone { Dirty::from([(cluster.clone(), key.clone())]) } else { self.everywhere(key) };
         self.tidy(key);
         dirty
     }
@@ -224,7 +241,8 @@ impl Exchange {
         }
         let ranges = self.members.get(cluster).and_then(|member| member.ranges.as_deref());
         trust::check(&slice, ranges)?;
-        let sources = self.services.entry(key.clone()).or_default().sources.entry(cluster.clone()).or_default();
+        let sources =
+            self.services.entry(key.clone()).or_default().sources.entry(cluster.clone()).or_default();
         let same = |before: &Arc<EndpointSlice>| {
             (&before.address_type, &before.endpoints, &before.ports)
                 == (&slice.address_type, &slice.endpoints, &slice.ports)
@@ -289,7 +307,12 @@ impl Exchange {
     }
 
     /// Takes note that a part of a member was read as a whole: what was not listed is gone.
-    pub fn retain(&mut self, cluster: &ClusterName, part: Part, listed: &BTreeSet<(ServiceKey, Box<str>)>) -> Dirty {
+    pub fn retain(
+        &mut self,
+        cluster: &ClusterName,
+        part: Part,
+        listed: &BTreeSet<(ServiceKey, Box<str>)>,
+    ) -> Dirty {
         let mut dirty = Dirty::new();
         for (key, name) in self.kept(cluster, part) {
             if listed.contains(&(key.clone(), name.clone())) {
@@ -342,7 +365,8 @@ impl Exchange {
 
     fn kept(&self, cluster: &ClusterName, part: Part) -> Vec<(ServiceKey, Box<str>)> {
         let of = |(key, service): (&ServiceKey, &Service)| -> Vec<(ServiceKey, Box<str>)> {
-            let one = |there: bool| there.then(|| (key.clone(), key.name.as_str().into())).into_iter().collect();
+            let one =
+                |there: bool| there.then(|| (key.clone(), key.name.as_str().into())).into_iter().collect();
             let named = |names: Option<Vec<Box<str>>>| {
                 names.into_iter().flatten().map(|name| (key.clone(), name)).collect()
             };
@@ -350,7 +374,9 @@ impl Exchange {
                 Part::Exports => one(service.exports.contains_key(cluster)),
                 Part::Imports => one(service.imports.contains_key(cluster)),
                 Part::Sources => named(service.sources.get(cluster).map(|all| all.keys().cloned().collect())),
-                Part::Imported => named(service.imported.get(cluster).map(|all| all.keys().cloned().collect())),
+                Part::Imported => {
+                    named(service.imported.get(cluster).map(|all| all.keys().cloned().collect()))
+                }
                 Part::Namespaces => Vec::new(),
             }
         };

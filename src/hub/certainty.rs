@@ -12,6 +12,10 @@ use crate::decide::copy::{ObjectKey, Origin};
 const POLICY_KINDS: [&str; 2] =
     ["propagationpolicies.policy.karmada.io", "clusterpropagationpolicies.policy.karmada.io"];
 
+/// Those of what services are made of.
+const SERVICE_KINDS: [&str; 2] =
+    ["serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io"];
+
 /// Whether a template is gone, and not its whole kind.
 pub(super) async fn template_is_gone(
     engine: &Engine,
@@ -55,4 +59,26 @@ pub(super) fn policy_kinds(uids: &BTreeMap<String, Arc<str>>) -> Option<Arc<str>
     let short = |name: &&str| Some(uids.get(*name)?.split('-').next().unwrap_or_default());
     let both: Option<Vec<&str>> = POLICY_KINDS.iter().map(short).collect();
     both.map(|both| both.join(".").into())
+}
+
+/// Whether a ServiceImport is no longer wanted in a member, and not only because the hub lost its kinds.
+pub(super) async fn import_is_to_go(engine: &Engine, origin: &Origin) -> kube::Result<bool> {
+    let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
+    for name in POLICY_KINDS.iter().chain(&SERVICE_KINDS) {
+        let crd = crds.get_metadata_opt(name).await?;
+        if crd.is_none_or(|crd| crd.metadata.deletion_timestamp.is_some()) {
+            return Ok(false);
+        }
+    }
+    if origin.template.is_empty() {
+        return Ok(true);
+    }
+    let key = &origin.object;
+    let served = engine.served();
+    let Some(version) = served.preferred(&key.kind) else { return Ok(false) };
+    match version.api(&engine.hub, key).get_metadata_opt(&key.name).await? {
+        // It is placed elsewhere.
+        Some(_) => Ok(true),
+        None => template_is_gone(engine, key, origin).await,
+    }
 }

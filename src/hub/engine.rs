@@ -16,10 +16,12 @@ use tokio::sync::Notify;
 
 use super::{link::Link, report::Report, served::Served};
 use crate::{
+    api::mcs,
     decide::{
         action::{Certainty, Observed},
-        copy::{NAMED, ObjectKey},
-        ids::ClusterName,
+        copy::{NAMED, ObjectKey, Origin},
+        exchange::{self, Exchange, Part, Plan, Rules, export_kind, import_kind},
+        ids::{ClusterName, ServiceKey},
         select::GroupKind,
         view::View,
         world::{Desired, Dirty, World},
@@ -55,6 +57,8 @@ pub struct Engine {
     /// What the hub serves.
     served: RwLock<Arc<Served>>,
     world: RwLock<World>,
+    /// Taken after the view's lock and the world's.
+    exchange: RwLock<Exchange>,
     links: RwLock<BTreeMap<ClusterName, Arc<Link>>>,
 }
 
@@ -79,6 +83,8 @@ pub struct Parts {
     pub create_namespaces: bool,
     /// The hub's id.
     pub id: Arc<str>,
+    /// Which services are imported without being asked for.
+    pub rules: Rules,
 }
 
 // === impl Engine ===
@@ -92,7 +98,8 @@ impl fmt::Debug for Engine {
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { hub, watching, writer, claim, view, metrics, namespace, create_namespaces, id } = parts;
+        let Parts { hub, watching, writer, claim, view, metrics, namespace, create_namespaces, id, rules } =
+            parts;
         Self {
             hub,
             watching,
@@ -106,6 +113,7 @@ impl Engine {
             kinds_changed: Notify::new(),
             members_changed: Notify::new(),
             served: RwLock::default(),
+            exchange: RwLock::new(Exchange::new(id.clone(), rules)),
             world: RwLock::new(World::new(id)),
             links: RwLock::default(),
         }
@@ -122,11 +130,16 @@ impl Engine {
             self.report.touch(stirred.into_iter().chain(policies));
             dirty
         };
+        // What places an export or an import decides who imports the service.
+        let services: BTreeSet<_> = dirty.iter().filter_map(|(_, key)| exchanged(key)).collect();
         let links = self.links.read();
         for (cluster, key) in dirty {
             if let Some(link) = links.get(&cluster) {
                 link.add(key, Urgency::Now);
             }
+        }
+        for key in services {
+            links.values().for_each(|link| link.add_service(key.clone(), Urgency::Now));
         }
     }
 
@@ -134,6 +147,71 @@ impl Engine {
     pub fn look<T>(&self, look: impl FnOnce(&World, &View) -> T) -> T {
         let view = self.view.read();
         look(&self.world.read(), &view)
+    }
+
+    /// Changes what is known of services, and sees to it that what this concerns is looked at.
+    pub fn exchange(&self, change: impl FnOnce(&mut Exchange) -> exchange::Dirty) {
+        let dirty = change(&mut self.exchange.write());
+        self.look_at_services(dirty);
+    }
+
+    /// Changes what is known of a member's exports, which admission judges by.
+    pub fn exchange_exports(
+        &self,
+        cluster: &ClusterName,
+        change: impl FnOnce(&mut Exchange) -> exchange::Dirty,
+    ) {
+        let (dirty, records) = {
+            let mut exchange = self.exchange.write();
+            let dirty = change(&mut exchange);
+            let keys: BTreeSet<_> = dirty.iter().map(|(_, key)| key).collect();
+            let records = keys.into_iter().map(|key| (key.clone(), exchange.export(cluster, key)));
+            let records: Vec<_> = records.collect();
+            (dirty, records)
+        };
+        if !records.is_empty() {
+            let mut view = self.view.write();
+            for (key, record) in records {
+                view.record(key, cluster.clone(), record);
+            }
+        }
+        self.look_at_services(dirty);
+    }
+
+    fn look_at_services(&self, dirty: exchange::Dirty) {
+        let links = self.links.read();
+        for (cluster, key) in dirty {
+            if let Some(link) = links.get(&cluster) {
+                link.add_service(key, Urgency::Now);
+            }
+        }
+    }
+
+    /// Tells admission whose exports are not known.
+    pub fn tell_unknown(&self) {
+        let links = self.links.read().keys().cloned().collect::<Vec<_>>();
+        let unknown = {
+            let exchange = self.exchange.read();
+            links.into_iter().filter(|name| !exchange.knows(name, Part::Exports)).collect()
+        };
+        self.view.write().set_unknown(unknown);
+    }
+
+    /// Looks at what is known of services.
+    pub fn look_exchange<T>(&self, look: impl FnOnce(&Exchange) -> T) -> T {
+        look(&self.exchange.read())
+    }
+
+    /// What is to be done in a member for a service.
+    pub fn plan(&self, cluster: &ClusterName, key: &ServiceKey, version: mcs::Version) -> Plan {
+        let view = self.view.read();
+        let world = self.world.read();
+        self.exchange.read().plan(&view, &world, cluster, key, version)
+    }
+
+    /// Makes certain, by a live look at the hub, that a ServiceImport is to be removed from a member.
+    pub async fn import_is_to_go(&self, origin: &Origin) -> kube::Result<bool> {
+        super::certainty::import_is_to_go(self, origin).await
     }
 
     /// What is to be in a cluster.
@@ -159,6 +237,9 @@ impl Engine {
             if policies || changes.synced {
                 self.kinds_changed.notify_one();
                 self.report.touch_all();
+            }
+            if members || changes.synced {
+                self.exchange(|exchange| exchange.everything());
             }
             if changes.clusters || changes.synced {
                 self.members_changed.notify_one();
@@ -190,6 +271,8 @@ impl Engine {
     pub fn remove_link(&self, name: &ClusterName) {
         self.links.write().remove(name);
         self.change(|world, view| world.forget_member(view, name));
+        self.exchange_exports(name, |exchange| exchange.forget(name));
+        self.tell_unknown();
         self.report.forget(name);
     }
 
@@ -234,4 +317,10 @@ impl Engine {
             self.kinds_changed.notify_one();
         }
     }
+}
+
+/// The service that an export or import on the hub is about.
+fn exchanged(key: &ObjectKey) -> Option<ServiceKey> {
+    let about = key.kind == export_kind() || key.kind == import_kind();
+    about.then(|| ServiceKey::parse(&key.namespace, &key.name).ok()).flatten()
 }

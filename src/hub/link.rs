@@ -4,10 +4,12 @@
 //! A [`Link`] lives as long as its Cluster; [`session::Session`] as long as one connection. When the Cluster's Secret changes, the
 //! member comes back after a fault, or was restored from a backup, a new session begins and reads everything anew.
 
+mod exchange;
 mod health;
 mod kinds;
 mod reconcile;
 mod removal;
+mod services;
 mod session;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -24,7 +26,10 @@ use self::session::Session;
 use super::engine::Engine;
 use crate::{
     api::{Cluster, cluster::ClusterSpec},
-    decide::{copy::ObjectKey, ids::ClusterName},
+    decide::{
+        copy::ObjectKey,
+        ids::{ClusterName, ServiceKey},
+    },
     membership::member,
     shell::queue::Urgency,
 };
@@ -107,6 +112,13 @@ impl Link {
         // Without a session nothing is lost: the next one begins with everything.
         if let Some(session) = &*self.session.read() {
             session.queue.add(key, urgency);
+        }
+    }
+
+    /// Has a service looked at.
+    pub fn add_service(&self, key: ServiceKey, urgency: Urgency) {
+        if let Some(session) = &*self.session.read() {
+            session.services.add(key, urgency);
         }
     }
 

@@ -15,13 +15,15 @@ pub mod watches;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
+use globset::{Glob, GlobSetBuilder};
 use parking_lot::RwLock;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::engine::{Engine, Parts};
 use crate::{
-    decide::view::View,
+    api::names::object,
+    decide::{exchange::Rules, view::View},
     shell::{
         client::client,
         connection,
@@ -56,10 +58,44 @@ pub struct Args {
     /// Namespaces that a member lacks are made there when something is to go into them.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     create_namespaces: bool,
+    /// Services that the hub has neither a ServiceExport nor a ServiceImport of are imported by every member with their namespace.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    auto_import: bool,
+    /// The namespaces for which that holds; may have `*`.
+    #[arg(long, default_value = "*", value_delimiter = ',', value_name = "GLOB")]
+    auto_import_namespaces: Vec<String>,
+    /// The namespaces of which no service is exported to other clusters, beside Tombolo's own; may have `*`.
+    #[arg(long, default_value = "kube-*", value_delimiter = ',', value_name = "GLOB")]
+    excluded_namespaces: Vec<String>,
+}
+
+// === impl Args ===
+
+impl Args {
+    fn rules(&self) -> Result<Rules> {
+        let globs = |flag: &str, patterns: &mut dyn Iterator<Item = &str>| {
+            let mut set = GlobSetBuilder::new();
+            for pattern in patterns {
+                set.add(Glob::new(pattern).with_context(|| format!("{flag}: {pattern:?} is no pattern"))?);
+            }
+            set.build().with_context(|| format!("{flag}: the patterns make no set"))
+        };
+        let own = [self.namespace.as_str(), object::NAMESPACE];
+        let denied = self.excluded_namespaces.iter().map(String::as_str).chain(own);
+        Ok(Rules {
+            automatic: self.auto_import,
+            denied: globs("--excluded-namespaces", &mut denied.into_iter())?,
+            allowed: globs(
+                "--auto-import-namespaces",
+                &mut self.auto_import_namespaces.iter().map(String::as_str),
+            )?,
+        })
+    }
 }
 
 /// Runs the hub until it is told to stop.
 pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
+    let rules = args.rules()?;
     let config = connection::config(&args.connection).await?;
     let client = client(&config, None).context("failed to set up the client")?;
     let (readiness, metrics, claim) = (Readiness::default(), Metrics::default(), Claim::default());
@@ -70,7 +106,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let mut watches = watches::start(&client, &view, &changed, &readiness);
     let propagates = args.propagation;
     let propagation =
-        Propagation { namespace: args.namespace.clone(), create_namespaces: args.create_namespaces };
+        Propagation { namespace: args.namespace.clone(), create_namespaces: args.create_namespaces, rules };
     let webhook =
         args.webhook.run(&client, &args.namespace, view.clone(), &readiness, &metrics.webhook, stop.clone());
     readiness.serve(&args.health, &metrics, stop.clone()).await?;
@@ -99,6 +135,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
 struct Propagation {
     namespace: String,
     create_namespaces: bool,
+    rules: Rules,
 }
 
 /// Brings templates to members; ends only if a part of it does.
@@ -121,6 +158,7 @@ async fn propagate(
         metrics: metrics.propagation.clone(),
         namespace: told.namespace,
         create_namespaces: told.create_namespaces,
+        rules: told.rules,
     }));
     let mut tasks = JoinSet::new();
     tasks.spawn(templates::run(engine.clone()));

@@ -343,7 +343,8 @@ fn condition(before: &[Condition], outcome: &Outcome, generation: Option<i64>) -
 /// Says on a ServiceExport what became of its copies. Conditions of others stay.
 async fn write_export(engine: &Engine, key: &ObjectKey, outcome: Option<&Outcome>) -> kube::Result<()> {
     let Some(outcome) = outcome else { return Ok(()) };
-    let api: Api<ServiceExport> = Api::namespaced(engine.writer.clone(), &key.namespace);
+    let api: Api<ServiceExport> =
+        Api::namespaced_with(engine.writer.clone(), &key.namespace, &mcs::Version::default());
     let Some(export) = api.get_opt(&key.name).await? else { return Ok(()) };
     let before = export.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     let mut after = before.clone();

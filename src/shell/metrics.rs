@@ -40,6 +40,7 @@ pub struct Propagation {
     writes: Family<Labels, Counter>,
     failures: Family<Labels, Counter>,
     fights: Counter,
+    refused: Counter,
 }
 
 /// Whether this replica leads, asked when somebody reads: it is never out of date.
@@ -103,8 +104,12 @@ impl Leader {
 
 impl Propagation {
     fn new(registry: &mut Registry) -> Self {
-        let this =
-            Self { writes: Family::default(), failures: Family::default(), fights: Counter::default() };
+        let this = Self {
+            writes: Family::default(),
+            failures: Family::default(),
+            fights: Counter::default(),
+            refused: Counter::default(),
+        };
         registry.register("writes", "Writes to members by what they were for", this.writes.clone());
         registry.register(
             "failures",
@@ -112,6 +117,7 @@ impl Propagation {
             this.failures.clone(),
         );
         registry.register("fights", "Repairs of what somebody keeps changing", this.fights.clone());
+        registry.register("refused", "Objects of members that are not believed", this.refused.clone());
         this
     }
 
@@ -133,6 +139,11 @@ impl Propagation {
     /// Notes a repair of what somebody keeps changing.
     pub fn fight(&self) {
         self.fights.inc();
+    }
+
+    /// Counts an object of a member that is not believed.
+    pub fn refused(&self) {
+        self.refused.inc();
     }
 }
 

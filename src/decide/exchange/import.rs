@@ -10,14 +10,17 @@ use super::{
 };
 use crate::{
     api::{
-        mcs::{ClientIpConfig, ServiceImportSpec, ServiceImportType, ServicePort, SessionAffinityConfig, Version},
+        mcs::{
+            ClientIpConfig, ServiceImportSpec, ServiceImportType, ServicePort, SessionAffinityConfig, Version,
+        },
         names::{annotation, label},
     },
     decide::{
         copy::{Origin, hash, is_bookkeeping},
         ids::{ClusterName, ServiceKey},
         merge::{
-            Import, InternalTrafficPolicy, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity, Template, import,
+            Import, InternalTrafficPolicy, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity,
+            Template, import,
         },
         view::{Offer, View},
         world::World,
@@ -88,7 +91,8 @@ impl Exchange {
 
     fn automatic(&self, view: &View, cluster: &ClusterName, key: &ServiceKey) -> Wants {
         let namespace = key.namespace.as_str();
-        let allowed = self.rules.automatic && self.takes_part(namespace) && self.rules.allowed.is_match(namespace);
+        let allowed =
+            self.rules.automatic && self.takes_part(namespace) && self.rules.allowed.is_match(namespace);
         let there = self.members.get(cluster).is_some_and(|member| member.namespaces.contains(namespace));
         if !allowed || !there {
             return Wants::No;
@@ -101,7 +105,11 @@ impl Exchange {
         }
         let imported = service.is_some_and(|service| service.imports.contains_key(cluster));
         // Whoever exports nothing keeps an import that is there, and never makes one.
-        if imported || exports.any(|(_, export)| export.service().is_some()) { Wants::Automatic } else { Wants::No }
+        if imported || exports.any(|(_, export)| export.service().is_some()) {
+            Wants::Automatic
+        } else {
+            Wants::No
+        }
     }
 
     /// The service as a member imports it, and what became of its ports.
@@ -129,7 +137,9 @@ impl Exchange {
         wants: &Wants,
     ) -> Wanted {
         let template = match wants {
-            Wants::ByPolicy(_) => world.template(&object_key(import_kind(), key)).map(|template| template.uid.clone()),
+            Wants::ByPolicy(_) => {
+                world.template(&object_key(import_kind(), key)).map(|template| template.uid.clone())
+            }
             _ => None,
         };
         let origin = Origin {
@@ -224,7 +234,12 @@ pub(super) fn kept_ports(found: &ServiceImportSpec, exported: &ServiceSpec) -> P
 }
 
 /// The clusters that a ServiceImport is made of and of which nothing is known.
-pub(super) fn unknown_of(exchange: &Exchange, view: &View, key: &ServiceKey, seen: Option<&ImportSeen>) -> BTreeSet<ClusterName> {
+pub(super) fn unknown_of(
+    exchange: &Exchange,
+    view: &View,
+    key: &ServiceKey,
+    seen: Option<&ImportSeen>,
+) -> BTreeSet<ClusterName> {
     let named = seen.map(|seen| seen.clusters.iter()).into_iter().flatten();
     named.filter(|cluster| exchange.is_unknown(view, cluster, key)).cloned().collect()
 }

@@ -113,7 +113,14 @@ impl ConditionWanted {
 
 impl Exchange {
     /// What is to be done in a member for a service; its ServiceImports are written in that version.
-    pub fn plan(&self, view: &View, world: &World, cluster: &ClusterName, key: &ServiceKey, version: Version) -> Plan {
+    pub fn plan(
+        &self,
+        view: &View,
+        world: &World,
+        cluster: &ClusterName,
+        key: &ServiceKey,
+        version: Version,
+    ) -> Plan {
         let service = self.services.get(key);
         let merged = self.merged(view, key);
         let mut plan = Plan::default();
@@ -184,10 +191,17 @@ impl Exchange {
     }
 
     /// What flows while a ServiceImport stays as it is: since a cluster that it is made of is unknown, or nobody exports anything.
-    fn frozen(&self, view: &View, key: &ServiceKey, seen: &ImportSeen, unknown: BTreeSet<ClusterName>) -> Flow {
+    fn frozen(
+        &self,
+        view: &View,
+        key: &ServiceKey,
+        seen: &ImportSeen,
+        unknown: BTreeSet<ClusterName>,
+    ) -> Flow {
         let exports = self.exports(view, key).into_iter();
         let known = exports.filter(|export| !unknown.contains(&export.cluster));
-        let clusters = known.map(|export| (export.cluster, kept_ports(&seen.spec, &export.service))).collect();
+        let clusters =
+            known.map(|export| (export.cluster, kept_ports(&seen.spec, &export.service))).collect();
         let headless = seen.spec.type_ == crate::api::mcs::ServiceImportType::Headless;
         let service = ServiceSpec {
             service_type: if headless { ServiceType::Headless } else { ServiceType::ClusterSetIp },

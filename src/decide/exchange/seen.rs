@@ -135,10 +135,15 @@ impl ExportSeen {
             return None;
         }
         let annotations = metadata.annotations.as_ref();
-        let conditions = export.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let conditions =
+            export.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let is = |kind: &'static str| move |condition: &&Condition| condition.type_ == kind;
-        let invalid = conditions.iter().find(is(condition::VALID)).is_some_and(|valid| valid.status == "False");
-        let offered = match annotations.and_then(|all| all.get(annotation::EXPORT_RECORD)).map(|text| record::read(text)) {
+        let invalid =
+            conditions.iter().find(is(condition::VALID)).is_some_and(|valid| valid.status == "False");
+        let offered = match annotations
+            .and_then(|all| all.get(annotation::EXPORT_RECORD))
+            .map(|text| record::read(text))
+        {
             Some(Ok(service)) => Offered::Service(Box::new(ServiceSpec {
                 labels: export.spec.exported_labels.clone(),
                 annotations: export.spec.exported_annotations.clone(),
@@ -149,7 +154,9 @@ impl ExportSeen {
             None => Offered::Pending,
         };
         let owner = annotations.map(|all| ownership(all, &object_key(export_kind(), key), hub));
-        let ours = |condition: &&Condition| [condition::READY, condition::CONFLICT].contains(&condition.type_.as_str());
+        let ours = |condition: &&Condition| {
+            [condition::READY, condition::CONFLICT].contains(&condition.type_.as_str())
+        };
         Some(Self {
             uid: metadata.uid.as_deref()?.into(),
             created: metadata.creation_timestamp.as_ref()?.0.into(),
@@ -241,7 +248,8 @@ impl SliceSeen {
     pub fn of(slice: &EndpointSlice) -> Option<(ServiceKey, Self)> {
         use crate::api::names::mcs;
         let labels = slice.metadata.labels.as_ref()?;
-        let key = ServiceKey::parse(slice.metadata.namespace.as_deref()?, labels.get(mcs::SERVICE_NAME)?).ok()?;
+        let key =
+            ServiceKey::parse(slice.metadata.namespace.as_deref()?, labels.get(mcs::SERVICE_NAME)?).ok()?;
         let seen = Self {
             uid: slice.metadata.uid.as_deref()?.into(),
             resource_version: slice.metadata.resource_version.as_deref()?.into(),

@@ -145,7 +145,9 @@ mod tests {
 
     #[test]
     fn pods_addresses_are_believed() {
-        for (family, address) in [("IPv4", "10.1.2.3"), ("IPv4", "100.64.0.9"), ("IPv6", "fd00::5"), ("IPv6", "2001:db8::1")] {
+        for (family, address) in
+            [("IPv4", "10.1.2.3"), ("IPv4", "100.64.0.9"), ("IPv6", "fd00::5"), ("IPv6", "2001:db8::1")]
+        {
             assert_eq!(check(&slice(family, address), None), Ok(()));
         }
     }
@@ -153,9 +155,20 @@ mod tests {
     #[test]
     fn special_addresses_are_refused() {
         let table = [
-            ("IPv4", "127.0.0.1"), ("IPv4", "127.9.9.9"), ("IPv4", "169.254.169.254"), ("IPv4", "0.0.0.0"), ("IPv4", "0.1.2.3"),
-            ("IPv4", "224.0.0.1"), ("IPv4", "255.255.255.255"), ("IPv6", "::"), ("IPv6", "::1"), ("IPv6", "::ffff:127.0.0.1"),
-            ("IPv6", "::ffff:10.0.0.1"), ("IPv6", "::10.0.0.1"), ("IPv6", "fe80::1"), ("IPv6", "ff02::1"),
+            ("IPv4", "127.0.0.1"),
+            ("IPv4", "127.9.9.9"),
+            ("IPv4", "169.254.169.254"),
+            ("IPv4", "0.0.0.0"),
+            ("IPv4", "0.1.2.3"),
+            ("IPv4", "224.0.0.1"),
+            ("IPv4", "255.255.255.255"),
+            ("IPv6", "::"),
+            ("IPv6", "::1"),
+            ("IPv6", "::ffff:127.0.0.1"),
+            ("IPv6", "::ffff:10.0.0.1"),
+            ("IPv6", "::10.0.0.1"),
+            ("IPv6", "fe80::1"),
+            ("IPv6", "ff02::1"),
         ];
         for (family, address) in table {
             let refused = check(&slice(family, address), None).unwrap_err();
@@ -165,7 +178,13 @@ mod tests {
 
     #[test]
     fn what_is_no_address_or_of_another_family_is_refused() {
-        for (family, address) in [("IPv4", "fd00::1"), ("IPv6", "10.0.0.1"), ("IPv4", "example.com"), ("FQDN", "example.com"), ("IPv4", "010.0.0.1")] {
+        for (family, address) in [
+            ("IPv4", "fd00::1"),
+            ("IPv6", "10.0.0.1"),
+            ("IPv4", "example.com"),
+            ("FQDN", "example.com"),
+            ("IPv4", "010.0.0.1"),
+        ] {
             assert!(check(&slice(family, address), None).is_err(), "{family} {address}");
         }
     }

@@ -46,11 +46,15 @@ impl Exchange {
 
 fn ready(export: &ExportSeen) -> ConditionWanted {
     let (status, reason, message) = match &export.offered {
-        Offered::Service(_) => (true, reason::EXPORTED, "the Service is offered to the clusters that import it".to_owned()),
+        Offered::Service(_) => {
+            (true, reason::EXPORTED, "the Service is offered to the clusters that import it".to_owned())
+        }
         Offered::Nothing => {
             (false, reason::PENDING, "there is no Service to export; the condition Valid says why".to_owned())
         }
-        Offered::Pending => (false, reason::PENDING, "the cluster's agent has not looked at it yet".to_owned()),
+        Offered::Pending => {
+            (false, reason::PENDING, "the cluster's agent has not looked at it yet".to_owned())
+        }
         Offered::Unreadable(why @ (Unreadable::Newer(_) | Unreadable::Garbage(_))) => {
             (false, reason::FAILED, why.to_string())
         }

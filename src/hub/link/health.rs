@@ -78,7 +78,7 @@ impl Health {
 impl Session {
     /// Probes the member until a new session has to begin, and says why.
     pub(super) async fn watch_health(&self, health: &Health) -> &'static str {
-        self.queue.pause();
+        self.pause();
         let mut identified = false;
         loop {
             let probe = self.probe().await;
@@ -100,7 +100,7 @@ impl Session {
                 match self.check_identity(health, identified).await {
                     Ok(true) if !identified => {
                         identified = true;
-                        self.queue.resume();
+                        self.resume();
                     }
                     Ok(true) => {}
                     Ok(false) => return "it cannot be used",

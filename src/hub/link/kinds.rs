@@ -368,7 +368,7 @@ impl Session {
 }
 
 /// Whether a watch failed because its kind is not there; the answer is not one of Kubernetes' own then, only its code tells.
-fn is_not_served(error: &watcher::Error) -> bool {
+pub(super) fn is_not_served(error: &watcher::Error) -> bool {
     use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
     let (InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error)) = error else {
         return false;

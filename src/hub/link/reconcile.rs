@@ -251,7 +251,7 @@ impl Session {
     }
 
     /// Makes a Namespace that the member lacks, with the labels that it has on the hub.
-    async fn make_namespace(&self, name: &str) -> Result<(), Failure> {
+    pub(super) async fn make_namespace(&self, name: &str) -> Result<(), Failure> {
         let found = self.engine.look(|_, view| view.namespace(name).cloned());
         let skipped = found.as_ref().is_some_and(|namespace| namespace.is_not_propagated());
         if !self.engine.create_namespaces || skipped {
@@ -337,7 +337,7 @@ fn desired_note(desired: &Desired) -> Option<String> {
 }
 
 /// Whether a request failed because the object's namespace is not there.
-fn lacks_namespace(error: &kube::Error) -> bool {
+pub(super) fn lacks_namespace(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.is_not_found() && status.details.as_ref().is_some_and(|details| details.kind == "namespaces")
 }

@@ -11,12 +11,18 @@ use std::{
 use anyhow::Result;
 use kube::{Client, Config, core::ObjectMeta};
 use parking_lot::Mutex;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{sync::Notify, task::JoinSet, time::Instant};
 
 use super::{Ended, health::Health, kinds::Kinds};
 use crate::{
-    api::Cluster,
-    decide::{action::Observed, copy::ObjectKey, fights::Fights, ids::ClusterName, select::GroupKind},
+    api::{Cluster, mcs},
+    decide::{
+        action::Observed,
+        copy::ObjectKey,
+        fights::Fights,
+        ids::{ClusterName, ServiceKey},
+        select::GroupKind,
+    },
     hub::engine::Engine,
     shell::{
         client::client,
@@ -26,6 +32,8 @@ use crate::{
 
 /// How many objects are written to one member at a time.
 const WORKERS: usize = 16;
+/// How many services are worked on in one member at a time.
+const SERVICE_WORKERS: usize = 8;
 /// As many failures of the link in a row, and nothing more is tried until it answers again.
 const PATIENCE: u32 = 5;
 
@@ -38,6 +46,12 @@ pub(super) struct Session {
     /// Watches, on connections of their own.
     pub(super) watching: Vec<Client>,
     pub(super) queue: Queue<ObjectKey>,
+    /// Services to look at.
+    pub(super) services: Queue<ServiceKey>,
+    /// ServiceImports that are to go, since when.
+    pub(super) going: Mutex<BTreeMap<ServiceKey, Instant>>,
+    /// The version of the Multi-Cluster Services API that the member has, once it has it.
+    mcs: Mutex<Option<mcs::Version>>,
     pub(super) kinds: Kinds,
     /// Told when the session is to end.
     pub(super) renew: Notify,
@@ -76,6 +90,9 @@ impl Session {
             writer: client(config, Some(engine.claim.clone()))?,
             watching: (0..Kinds::CONNECTIONS).map(|_| client(config, None)).collect::<Result<_>>()?,
             queue: Queue::default(),
+            services: Queue::default(),
+            going: Mutex::default(),
+            mcs: Mutex::default(),
             kinds: Kinds::new(cluster),
             renew: Notify::new(),
             hub: engine.id(),
@@ -93,7 +110,12 @@ impl Session {
             let session = self.clone();
             tasks.spawn(async move { session.work().await });
         }
+        for _ in 0..SERVICE_WORKERS {
+            let session = self.clone();
+            tasks.spawn(async move { session.work_on_services().await });
+        }
         tasks.spawn(self.clone().keep_kinds());
+        tasks.spawn(self.clone().follow_services());
         // Ends with the session: the set aborts what it holds.
         tokio::select! {
             () = self.renew.notified() => Ended::Renew("the way into it changed, or it came back"),
@@ -109,12 +131,17 @@ impl Session {
         for key in concerned.into_iter().chain(seen) {
             self.queue.add(key, Urgency::Idle);
         }
+        for (_, key) in self.engine.look_exchange(|exchange| exchange.all_of(&self.name)) {
+            self.services.add(key, Urgency::Idle);
+        }
     }
 
     /// Whether nothing of ours is left, nor on its way.
     pub(super) fn is_clear(&self) -> bool {
         self.kinds.all_known()
             && self.queue.is_empty()
+            && self.services.is_empty()
+            && self.engine.look_exchange(|exchange| exchange.is_clear(&self.name))
             && !self.seen.lock().copies.values().any(Observed::is_ours)
     }
 
@@ -196,15 +223,45 @@ impl Session {
     pub(super) fn link_failed(&self) {
         if self.troubles.fetch_add(1, Ordering::Relaxed) + 1 == PATIENCE {
             tracing::warn!(member = %self.name, "it does not answer: nothing is written there until it does");
-            self.queue.pause();
+            self.pause();
         }
+    }
+
+    /// Writes nothing until [`Session::resume`].
+    pub(super) fn pause(&self) {
+        self.queue.pause();
+        self.services.pause();
+    }
+
+    /// Writes again.
+    pub(super) fn resume(&self) {
+        self.queue.resume();
+        self.services.resume();
+    }
+
+    /// The version of the Multi-Cluster Services API that the member has.
+    pub(super) fn mcs_version(&self) -> Option<mcs::Version> {
+        *self.mcs.lock()
+    }
+
+    /// Takes note of the version of the Multi-Cluster Services API that the member has.
+    pub(super) fn set_mcs_version(&self, version: mcs::Version) {
+        *self.mcs.lock() = Some(version);
     }
 
     /// Takes note that the member answered.
     pub(super) fn link_answered(&self) {
         if self.troubles.swap(0, Ordering::Relaxed) >= PATIENCE {
             tracing::info!(member = %self.name, "it answers again");
-            self.queue.resume();
+            self.resume();
+        }
+    }
+
+    async fn work_on_services(&self) {
+        loop {
+            let key = self.services.take().await;
+            let done = self.reconcile_service(&key).await;
+            self.services.done(&key, done);
         }
     }
 

@@ -1,0 +1,272 @@
+//! What a member has of multi-cluster services: its ServiceExports and ServiceImports, the slices that its agent offers, those that we
+//! wrote, and its Namespaces. Each is watched by itself; an absence counts only after a complete list.
+
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::{
+    api::{core::v1::Namespace, discovery::v1::EndpointSlice},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Api, Resource, ResourceExt, core::PartialObjectMeta};
+use kube_runtime::{
+    WatchStreamExt,
+    watcher::{self, Event},
+};
+use serde::de::DeserializeOwned;
+use tokio::{task::JoinSet, time::Instant};
+
+use super::session::Session;
+use crate::{
+    api::{
+        ServiceExport, ServiceImport,
+        mcs::Version,
+        names::{kubernetes, label},
+    },
+    decide::{
+        exchange::{
+            Dirty, Exchange, ExportSeen, ImportSeen, Part, SliceSeen, export_kind, import_kind, service_key,
+            source_key,
+        },
+        ids::ServiceKey,
+        select::GroupKind,
+    },
+    hub::served::discover,
+};
+
+/// Between two looks whether a kind is there.
+const SOON: Duration = Duration::from_secs(2);
+/// When a kind was made anew, what it had may come back for so long: until then an absence says nothing.
+const ANEW: Duration = Duration::from_secs(60);
+
+/// What was listed of a part: the service that it belongs to, and its name.
+type Listed = BTreeSet<(ServiceKey, Box<str>)>;
+
+/// How objects of a part are taken note of.
+struct Seen<K> {
+    part: Part,
+    /// The service that an object belongs to.
+    key: fn(&K) -> Option<ServiceKey>,
+    see: fn(&mut Exchange, &Session, &ServiceKey, K) -> Dirty,
+    lose: fn(&mut Exchange, &Session, &ServiceKey, &str) -> Dirty,
+}
+
+const EXPORTS: Seen<ServiceExport> = Seen {
+    part: Part::Exports,
+    key: |export| service_key(&export.metadata),
+    see: |exchange, session, key, export| {
+        exchange.see_export(&session.name, key, ExportSeen::of(key, &export, &session.hub))
+    },
+    lose: |exchange, session, key, _| exchange.see_export(&session.name, key, None),
+};
+const IMPORTS: Seen<ServiceImport> = Seen {
+    part: Part::Imports,
+    key: |import| service_key(&import.metadata),
+    see: |exchange, session, key, import| {
+        exchange.see_import(&session.name, key, ImportSeen::of(key, &import, &session.hub))
+    },
+    lose: |exchange, session, key, _| exchange.see_import(&session.name, key, None),
+};
+const SOURCES: Seen<EndpointSlice> = Seen {
+    part: Part::Sources,
+    key: source_key,
+    see: |exchange, session, _, slice| {
+        let name = slice.name_any();
+        match exchange.see_source(&session.name, slice) {
+            Ok(dirty) => dirty,
+            Err(refused) => {
+                tracing::warn!(member = %session.name, slice = name, "a slice is not believed: {refused}");
+                session.engine.metrics.refused();
+                Dirty::new()
+            }
+        }
+    },
+    lose: |exchange, session, key, name| exchange.lose_source(&session.name, key, name),
+};
+const IMPORTED: Seen<EndpointSlice> = Seen {
+    part: Part::Imported,
+    key: |slice| SliceSeen::of(slice).map(|(key, _)| key),
+    see: |exchange, session, _, slice| exchange.see_imported(&session.name, &slice),
+    lose: |exchange, session, key, name| exchange.lose_imported(&session.name, key, name),
+};
+
+// === impl Session ===
+
+impl Session {
+    /// Follows all that a member has of services.
+    pub(super) async fn follow_services(self: Arc<Self>) {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.clone().follow_namespaces());
+        tasks.spawn(self.clone().follow_exports());
+        tasks.spawn(self.clone().follow_imports());
+        let slices: Api<EndpointSlice> = Api::all(self.watching[1].clone());
+        let sources = watcher::Config::default().labels(label::SOURCE);
+        tasks.spawn(self.clone().follow_slices(slices.clone(), sources, SOURCES));
+        let ours =
+            format!("{}={},{}={}", label::HUB, self.hub, kubernetes::MANAGED_BY, kubernetes::MANAGED_BY_HUB);
+        tasks.spawn(self.clone().follow_slices(slices, watcher::Config::default().labels(&ours), IMPORTED));
+        // None ends by itself; one that breaks down ends the session.
+        while let Some(Ok(())) = tasks.join_next().await {}
+    }
+
+    async fn follow_namespaces(self: Arc<Self>) {
+        let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.watching[0].clone());
+        let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+        pin_mut!(events);
+        let mut listed = BTreeSet::new();
+        while let Some(event) = events.next().await {
+            let there =
+                |namespace: &PartialObjectMeta<Namespace>| namespace.metadata.deletion_timestamp.is_none();
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(namespace)) => {
+                    if there(&namespace) {
+                        listed.insert(namespace.name_any().into());
+                        self.engine.exchange(|exchange| {
+                            exchange.see_namespace(&self.name, &namespace.name_any(), true)
+                        });
+                    }
+                }
+                Ok(Event::InitDone) => {
+                    self.engine.exchange(|exchange| exchange.retain_namespaces(&self.name, &listed));
+                }
+                Ok(Event::Apply(namespace)) => {
+                    let there = there(&namespace);
+                    self.engine.exchange(|exchange| {
+                        exchange.see_namespace(&self.name, &namespace.name_any(), there)
+                    });
+                }
+                Ok(Event::Delete(namespace)) => {
+                    self.engine.exchange(|exchange| {
+                        exchange.see_namespace(&self.name, &namespace.name_any(), false)
+                    });
+                }
+                Err(e) => {
+                    tracing::debug!(member = %self.name, "the watch of Namespaces broke, trying again: {e:#}")
+                }
+            }
+        }
+    }
+
+    async fn follow_exports(self: Arc<Self>) {
+        self.follow_custom::<ServiceExport>(&export_kind(), EXPORTS).await;
+    }
+
+    async fn follow_imports(self: Arc<Self>) {
+        self.follow_custom::<ServiceImport>(&import_kind(), IMPORTS).await;
+    }
+
+    /// Follows a kind that the member may not have yet, or may lose.
+    async fn follow_custom<K>(&self, kind: &GroupKind, seen: Seen<K>)
+    where
+        K: Resource<DynamicType = Version> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let mut uid: Option<String> = None;
+        let mut certain = Instant::now();
+        loop {
+            let Some((version, now)) = self.custom_version(kind).await else {
+                tokio::time::sleep(SOON).await;
+                continue;
+            };
+            if uid.as_ref().is_some_and(|before| *before != now) {
+                tracing::info!(member = %self.name, %kind, "the kind was made anew: what it had is kept for a while");
+                certain = Instant::now() + ANEW;
+            }
+            uid = Some(now);
+            self.set_mcs_version(version);
+            let api: Api<K> = Api::all_with(self.watching[0].clone(), &version);
+            let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
+            self.follow_listed(events, &seen, Some((kind, certain))).await;
+            tokio::time::sleep(SOON).await;
+        }
+    }
+
+    /// The version in which a kind of the Multi-Cluster Services API is served, and the UID of its CustomResourceDefinition.
+    async fn custom_version(&self, kind: &GroupKind) -> Option<(Version, String)> {
+        let served = discover(&self.writer).await.ok()?;
+        let versions = [Version::V1Beta1, Version::V1Alpha1];
+        let version = versions.into_iter().find(|version| {
+            let api_version = format!("{}/{}", kind.group, version.name());
+            served.version(kind, &api_version).is_some()
+        })?;
+        let crds: Api<CustomResourceDefinition> = Api::all(self.writer.clone());
+        let crd = crds.get_metadata(&format!("{}s.{}", kind.kind.to_lowercase(), kind.group)).await.ok()?;
+        let there = crd.metadata.deletion_timestamp.is_none();
+        there.then(|| (version, crd.metadata.uid.unwrap_or_default()))
+    }
+
+    async fn follow_slices(
+        self: Arc<Self>,
+        api: Api<EndpointSlice>,
+        config: watcher::Config,
+        seen: Seen<EndpointSlice>,
+    ) {
+        let events = watcher::watcher(api, config).default_backoff();
+        self.follow_listed(events, &seen, None).await;
+    }
+
+    /// Takes note of what a watch shows. Of a custom kind it ends when the kind is gone, or when an absence begins to count.
+    async fn follow_listed<K>(
+        &self,
+        events: impl futures::Stream<Item = watcher::Result<Event<K>>>,
+        seen: &Seen<K>,
+        custom: Option<(&GroupKind, Instant)>,
+    ) where
+        K: Resource + Clone,
+    {
+        pin_mut!(events);
+        let mut listed = Listed::new();
+        let later = custom.map(|(_, certain)| certain).filter(|certain| *certain > Instant::now());
+        loop {
+            let next = match later {
+                Some(later) => tokio::time::timeout_at(later, events.next()).await,
+                None => Ok(events.next().await),
+            };
+            let Ok(Some(event)) = next else { return };
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    if let Some(key) = (seen.key)(&object) {
+                        listed.insert((key.clone(), object.name_any().into()));
+                        self.engine.exchange_exports(&self.name, |exchange| {
+                            (seen.see)(exchange, self, &key, object)
+                        });
+                    }
+                }
+                Ok(Event::InitDone) if later.is_none() => {
+                    self.engine.exchange_exports(&self.name, |exchange| {
+                        exchange.retain(&self.name, seen.part, &listed)
+                    });
+                    listed.clear();
+                    self.engine.tell_unknown();
+                }
+                Ok(Event::InitDone) => {}
+                Ok(Event::Apply(object)) => {
+                    if let Some(key) = (seen.key)(&object) {
+                        self.engine.exchange_exports(&self.name, |exchange| {
+                            (seen.see)(exchange, self, &key, object)
+                        });
+                    }
+                }
+                Ok(Event::Delete(object)) => {
+                    let Some(key) = (seen.key)(&object) else { continue };
+                    if let Some((kind, _)) = custom
+                        && self.custom_version(kind).await.is_none()
+                    {
+                        // The whole kind goes: that says nothing of what it had.
+                        return;
+                    }
+                    self.engine.exchange_exports(&self.name, |exchange| {
+                        (seen.lose)(exchange, self, &key, &object.name_any())
+                    });
+                }
+                Err(e) => {
+                    tracing::debug!(member = %self.name, part = ?seen.part, "a watch broke, trying again: {e:#}");
+                    if custom.is_some() && super::kinds::is_not_served(&e) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
