@@ -175,7 +175,20 @@ async fn nothing_is_deleted_because_the_kind_of_policies_was_deleted_and_made_ag
     turn.scene.settles().await?;
     turn.scene.still_says(1, "ConfigMap one", "/metadata/uid", before.clone()).await?;
     turn.scene.find(2, "ConfigMap one").await?;
-    // What is applied again holds again.
+    // What is applied again holds again. It takes away only what it has placed itself: with fewer policies than before, the others
+    // may just not have been applied again yet.
+    turn.scene.apply(HUB, [places("p", &["ConfigMap one"], &[1])]).await?;
+    turn.scene.settles().await?;
+    turn.scene.find(2, "ConfigMap one").await?;
+    let placed_by = turn.scene.field(2, "ConfigMap one", "/metadata/annotations").await?;
+    turn.scene.apply(HUB, [places("p", &["ConfigMap one"], &[1, 2])]).await?;
+    until("the new policies have placed it", PATIENCE, async || {
+        let now = turn.scene.field(2, "ConfigMap one", "/metadata/annotations").await?;
+        let of = |all: &Value| all["tombolo.dev/policies"].clone();
+        ensure!(of(&now) != of(&placed_by), "it is as before");
+        Ok(())
+    })
+    .await?;
     turn.scene.apply(HUB, [places("p", &["ConfigMap one"], &[1])]).await?;
     turn.scene.is_in_exactly(&[1], "ConfigMap one").await?;
     turn.scene.still_says(1, "ConfigMap one", "/metadata/uid", before).await
