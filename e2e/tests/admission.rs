@@ -28,7 +28,7 @@ use malformed::whatever_is_sent_to_the_webhook_it_answers_and_goes_on;
 use mutation::the_same_is_filled_in_whichever_way_it_is_written_and_nothing_more;
 use outage::{
     a_hub_is_ready_only_when_it_has_read_every_kind,
-    without_the_webhook_services_are_made_and_policies_are_refused,
+    without_the_webhook_services_are_made_policies_are_refused_and_deleted,
 };
 use single::{
     a_dry_run_says_the_same_and_stores_nothing, a_name_of_63_characters_is_fine,
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
             labels_and_annotations_to_export_have_a_size_limit,
             whatever_is_sent_to_the_webhook_it_answers_and_goes_on,
             fields_that_this_release_does_not_know_are_kept_to_the_byte,
-            without_the_webhook_services_are_made_and_policies_are_refused,
+            without_the_webhook_services_are_made_policies_are_refused_and_deleted,
             a_hub_is_ready_only_when_it_has_read_every_kind,
         ],
     )

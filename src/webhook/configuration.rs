@@ -1,7 +1,8 @@
 //! The webhook configurations: what the API server sends to us, and what happens when we do not answer.
 //!
 //! They are generated here and written only when they differ. Our own kinds fail closed: an object that nobody checked would be
-//! acted on. Services fail open: they are everybody's, and the same check is made again when they are propagated.
+//! acted on. Services fail open: they are everybody's, and the same check is made again when they are propagated. So do deletions,
+//! which are only warned about; that of a Cluster is refused while it exports, so it fails closed too.
 //!
 //! What Tombolo writes itself does not come here. Of policies that is their status alone, a subresource that no rule names, so
 //! they need no condition on who writes: for any condition the API server converts the whole object, at each webhook and again
@@ -26,6 +27,8 @@ use super::authority::Names;
 pub const NAME: &str = "tombolo";
 /// The name of those for policies.
 pub const POLICIES: &str = "tombolo-policies";
+const WRITES: &[&str] = &["CREATE", "UPDATE"];
+const DELETION: &[&str] = &["DELETE"];
 /// The field manager of everything that the hub writes to its own API server; it never changes between releases.
 const MANAGER: &str = "tombolo-hub";
 
@@ -83,20 +86,30 @@ fn policy_rules(operations: &[&str]) -> Value {
     ])
 }
 
-/// What is sent to us of our other kinds.
-fn other_rules(operations: &[&str]) -> Value {
-    json!([
-        { "apiGroups": ["multicluster.x-k8s.io"], "apiVersions": ["v1alpha1", "v1beta1"],
-          "resources": ["serviceexports", "serviceimports"], "operations": operations, "scope": "Namespaced" },
-        { "apiGroups": ["cluster.karmada.io"], "apiVersions": ["v1alpha1"], "resources": ["clusters"],
-          "operations": operations, "scope": "Cluster" },
-    ])
+/// What is sent to us of services.
+fn service_rules(operations: &[&str]) -> Value {
+    json!({ "apiGroups": ["multicluster.x-k8s.io"], "apiVersions": ["v1alpha1", "v1beta1"],
+            "resources": ["serviceexports", "serviceimports"], "operations": operations, "scope": "Namespaced" })
+}
+
+/// What is sent to us of Clusters.
+fn cluster_rules(operations: &[&str]) -> Value {
+    json!({ "apiGroups": ["cluster.karmada.io"], "apiVersions": ["v1alpha1"], "resources": ["clusters"],
+            "operations": operations, "scope": "Cluster" })
 }
 
 /// Nobody needs to check what Tombolo itself writes; and it must be able to write when the webhook is down.
 fn not_ourselves(user: &str) -> Value {
     // As a JSON string a name is a CEL string too, whatever is in it.
     json!({ "name": "not-tombolo-itself", "expression": format!("request.userInfo.username != {}", json!(user)) })
+}
+
+/// The webhook of deletions that are only warned about.
+fn deletions(client: &Value, rules: &Value, conditions: &[Value]) -> Value {
+    let mut webhook = own("deletions.tombolo.dev", client, rules, conditions);
+    webhook["failurePolicy"] = json!("Ignore");
+    webhook["timeoutSeconds"] = json!(2);
+    webhook
 }
 
 /// A webhook of our own kinds.
@@ -115,15 +128,26 @@ fn configuration(kind: &str, name: &str, webhooks: &[Value]) -> Value {
 }
 
 fn validating(address: &Address, authorities: &str, user: &str) -> [Value; 2] {
-    const ALL: &[&str] = &["CREATE", "UPDATE", "DELETE"];
     let client = address.client("/validate", authorities);
     let webhook =
         |rules: &Value, conditions: &[Value]| own("validate.tombolo.dev", &client, rules, conditions);
     let configuration =
         |name, webhooks: &[Value]| configuration("ValidatingWebhookConfiguration", name, webhooks);
+    let others = json!([service_rules(WRITES), cluster_rules(&["CREATE", "UPDATE", "DELETE"])]);
+    let unless_ourselves = [not_ourselves(user)];
     [
-        configuration(POLICIES, &[webhook(&policy_rules(ALL), &[])]),
-        configuration(NAME, &[webhook(&other_rules(ALL), &[not_ourselves(user)]), services(&client, user)]),
+        configuration(
+            POLICIES,
+            &[webhook(&policy_rules(WRITES), &[]), deletions(&client, &policy_rules(DELETION), &[])],
+        ),
+        configuration(
+            NAME,
+            &[
+                webhook(&others, &unless_ourselves),
+                deletions(&client, &json!([service_rules(DELETION)]), &unless_ourselves),
+                services(&client, user),
+            ],
+        ),
     ]
 }
 
@@ -149,7 +173,6 @@ fn services(client: &Value, user: &str) -> Value {
 }
 
 fn mutating(address: &Address, authorities: &str, user: &str) -> [Value; 2] {
-    const WRITES: &[&str] = &["CREATE", "UPDATE"];
     let client = address.client("/mutate", authorities);
     let webhook = |name, rules: &Value, conditions: &[Value]| {
         let mut webhook = own("mutate.tombolo.dev", &client, rules, conditions);
@@ -158,7 +181,7 @@ fn mutating(address: &Address, authorities: &str, user: &str) -> [Value; 2] {
     };
     [
         webhook(POLICIES, &policy_rules(WRITES), &[]),
-        webhook(NAME, &other_rules(WRITES), &[not_ourselves(user)]),
+        webhook(NAME, &json!([service_rules(WRITES), cluster_rules(WRITES)]), &[not_ourselves(user)]),
     ]
 }
 
@@ -255,12 +278,16 @@ mod tests {
     }
 
     #[test]
-    fn own_kinds_fail_closed_services_fail_open_and_nobody_waits_for_more_than_five_seconds() {
+    fn own_kinds_fail_closed_services_and_deletions_fail_open_and_nobody_waits_for_more_than_five_seconds() {
         for configuration in all("one", "tombolo") {
             for webhook in items(&configuration, "webhooks") {
-                let services = webhook["rules"][0]["resources"] == json!(["services"]);
-                let policy = if services { "Ignore" } else { "Fail" };
-                assert_eq!(webhook["failurePolicy"], policy, "{webhook}");
+                for rule in items(webhook, "rules") {
+                    let services = rule["resources"] == json!(["services"]);
+                    let clusters = rule["resources"] == json!(["clusters"]);
+                    let deletion = items(rule, "operations").any(|operation| operation == "DELETE");
+                    let policy = if services || (deletion && !clusters) { "Ignore" } else { "Fail" };
+                    assert_eq!(webhook["failurePolicy"], policy, "{webhook}");
+                }
                 assert!(webhook["timeoutSeconds"].as_u64().is_some_and(|seconds| seconds <= 5), "{webhook}");
                 assert_eq!(webhook["sideEffects"], "None", "{webhook}");
             }

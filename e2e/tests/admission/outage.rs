@@ -17,7 +17,7 @@ use tombolo_e2e::{
 use crate::said::{PATIENCE, ask, run};
 
 /// On a bed of its own: nobody else could write a policy meanwhile.
-pub(crate) async fn without_the_webhook_services_are_made_and_policies_are_refused(
+pub(crate) async fn without_the_webhook_services_are_made_policies_are_refused_and_deleted(
     _: Arc<Bed>,
 ) -> Result<()> {
     let bed = Bed::start(Spec::api(0), None).await?;
@@ -52,6 +52,12 @@ pub(crate) async fn without_the_webhook_services_are_made_and_policies_are_refus
     fs::write(&manifest, cluster.to_string())?;
     let kubectl = Kubectl::new(bed.tools.path(Tool::Kubectl), own);
     kubectl.run(&["create", "-f", &manifest.to_string_lossy()]).context("as Tombolo's hub")?;
+
+    // What is only warned about can be deleted, with a namespace or without; what may be refused cannot.
+    bed.kubectl("hub").run(&["delete", "propagationpolicy", "back"])?;
+    let refused = bed.kubectl("hub").run(&["delete", "cluster", "own"]);
+    let refused = format!("{:#}", refused.err().context("a Cluster was deleted that nobody looked at")?);
+    ensure!(refused.contains("connection refused"), "{refused}");
     tokio::task::spawn_blocking(move || drop(bed)).await.map_err(Into::into)
 }
 

@@ -44,6 +44,9 @@ fn every_example_gets_the_answer_that_the_page_shows() {
             examples += 1;
             continue;
         }
+        if block.info == "console" {
+            continue;
+        }
         assert!(answer.is_none(), "a request has an answer, before {}", block.text);
         if block.info == "yaml hub" {
             hub.add(&block.text);
