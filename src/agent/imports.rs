@@ -7,6 +7,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Service;
 use kube::{Resource, ResourceExt};
+use kube_runtime::events::{Event, EventType};
 use serde_json::json;
 
 use super::{Agent, exports::now, reconcile::Look, versioned::Versioned, watches::Definition};
@@ -160,7 +161,7 @@ impl Agent {
                         if given.is_empty() || !status.message.contains("spec.clusterIP") {
                             return Err(kube::Error::Api(status));
                         }
-                        tracing::warn!(service = %key, "{name} gets another address: {}", status.message);
+                        self.note_new_address(import, name, &status.message).await;
                         given.clear();
                     }
                 }
@@ -168,6 +169,22 @@ impl Agent {
             }
         }
         Ok(Made::Not(pending(format!("Service {name} was refused {ATTEMPTS} times"))))
+    }
+
+    /// Tells users that an address could not be kept, or given.
+    async fn note_new_address(&self, import: &ServiceImport, name: &str, why: &str) {
+        let note = format!("Service {name} gets another address than it was to have: {why}");
+        tracing::warn!(namespace = import.namespace(), "{note}");
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "AddressNotAvailable".to_owned(),
+            note: Some(note.chars().take(1000).collect()),
+            action: "Derive".to_owned(),
+            secondary: None,
+        };
+        if let Err(e) = self.events.publish(&event, &import.object_ref(&import.version)).await {
+            tracing::debug!("failed to write an event: {e}");
+        }
     }
 
     /// Learns from a refusal which families the cluster lacks; says whether there was something to learn.

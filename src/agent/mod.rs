@@ -20,6 +20,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
+use kube_runtime::events::Recorder;
 use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use self::watches::{Definition, Seen};
 use crate::{
     api::names::object,
-    decide::{ids::ServiceKey, merge::IpFamily},
+    decide::{agent::MANAGER, ids::ServiceKey, merge::IpFamily},
     shell::{
         client::client,
         connection,
@@ -70,6 +71,7 @@ struct Agent {
     definitions: Definitions,
     queue: Queue<ServiceKey>,
     metrics: metrics::Agent,
+    events: Recorder,
     /// How many endpoints a source slice has at most.
     most: usize,
     /// Families that the API server has refused.
@@ -94,9 +96,11 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let (readiness, metrics, claim) = (Readiness::default(), Metrics::default(), Claim::default());
     metrics.leader.follow(&claim);
     let part = readiness.part("API server");
+    let writer = client(&config, Some(claim.clone()))?;
     let agent = Arc::new(Agent {
         reader: client(&config, None)?,
-        writer: client(&config, Some(claim.clone()))?,
+        events: Recorder::new(writer.clone(), MANAGER.into()),
+        writer,
         seen: Mutex::default(),
         definitions: Definitions::default(),
         queue: Queue::default(),

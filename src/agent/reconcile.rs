@@ -9,6 +9,7 @@ use crate::{
     api::{ServiceExport, ServiceImport},
     decide::{
         agent::{
+            import::{announced, is_by_hand},
             own,
             service::{Holder, is_derived},
             slices::{is_own, is_source},
@@ -117,6 +118,8 @@ impl Agent {
             Ok(exported) => (exported, None),
             Err(e) => (Exported::Unknown, Some(e)),
         };
+        // A port that changes its name is first served under both, then the derived Service changes, then the old name goes.
+        self.write_own(key, &exported).await?;
         let done = self.import(key, &look).await?;
         self.write_own(key, &exported).await?;
         match export_failed {
@@ -156,17 +159,14 @@ impl Agent {
             Exported::Unknown => return Ok(()),
             Exported::Nothing => Vec::new(),
             Exported::Something(service, sources) => {
-                let announced = crate::decide::agent::import::announced(import);
-                let derived = announced.filter(|name| look.holder(key, name) == Holder::Ours);
-                let by_hand = crate::decide::agent::import::is_by_hand(import);
-                match derived {
-                    Some(derived) if !by_hand && own::is_source(import, cluster) => {
-                        own::imported(key, cluster, derived, service, &import.spec, sources)
-                    }
-                    // It is being made again.
-                    None if !by_hand && own::is_source(import, cluster) => return Ok(()),
-                    _ => Vec::new(),
+                if is_by_hand(import) || !own::is_source(import, cluster) {
+                    return self.write_slices(Vec::new(), &look.own(key)).await;
                 }
+                let derived = look.derived(key).into_iter();
+                let derived = derived.filter(|service| service.metadata.name.as_deref() == announced(import));
+                // Without one it is being made, or made again.
+                let Some(derived) = derived.last() else { return Ok(()) };
+                own::imported(key, cluster, &derived, service, &import.spec, sources)
             }
         };
         self.write_slices(wanted, &look.own(key)).await

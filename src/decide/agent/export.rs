@@ -49,7 +49,7 @@ pub fn valid() -> Verdict {
 }
 
 /// What others are told of a Service.
-fn exported(service: &Service) -> ServiceSpec {
+pub(super) fn exported(service: &Service) -> ServiceSpec {
     let spec = service.spec.clone().unwrap_or_default();
     let headless = spec.cluster_ip.as_deref() == Some("None");
     let timeout = spec.session_affinity_config.and_then(|config| config.client_ip?.timeout_seconds);

@@ -1,8 +1,8 @@
 //! What an import serves of this cluster's own endpoints, where a cluster imports what it exports.
 
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 
-use super::service::is_headless;
+use super::{export::exported, service::is_headless};
 use crate::{
     api::{
         ServiceImport,
@@ -18,14 +18,19 @@ use crate::{
 };
 
 /// Under which names this cluster's ports are served: a port is one of the import's if it has its protocol and number and not the name
-/// of another one, as where the hub fits a merged service to a template.
-pub fn served(own: &ServiceSpec, import: &ServiceImportSpec) -> Served {
+/// of another one, as where the hub fits a merged service to a template. A port that the derived Service still has under the name
+/// before is served under both: the Service changes only then.
+pub fn served(own: &ServiceSpec, import: &ServiceImportSpec, derived: Option<&Service>) -> Served {
     let imported: Vec<(PortKey, PortName)> = import.ports.iter().filter_map(port).collect();
+    let before: Vec<_> = derived.map(|derived| exported(derived).ports).unwrap_or_default();
+    let taken = |name: &PortName| imported.iter().any(|(_, other)| other == name);
     let ports = own.ports.iter().filter_map(|port| {
         let (_, name) = imported.iter().find(|(key, _)| *key == port.key)?;
         let redefined =
             imported.iter().any(|(key, name)| name.is_named() && *name == port.name && *key != port.key);
-        (!redefined).then(|| ((port.name.clone(), port.key.protocol), vec![name.clone()]))
+        let old = before.iter().find(|old| old.key == port.key && !taken(&old.name));
+        let names = [Some(name.clone()), old.map(|old| old.name.clone())];
+        (!redefined).then(|| ((port.name.clone(), port.key.protocol), names.into_iter().flatten().collect()))
     });
     ports.collect()
 }
@@ -47,7 +52,7 @@ pub fn is_source(import: &ServiceImport, cluster: &ClusterName) -> bool {
 pub fn imported(
     key: &ServiceKey,
     cluster: &ClusterName,
-    derived: &str,
+    derived: &Service,
     own: &ServiceSpec,
     import: &ServiceImportSpec,
     sources: &[EndpointSlice],
@@ -60,11 +65,11 @@ pub fn imported(
     let place = Place {
         key,
         cluster,
-        derived,
+        derived: derived.metadata.name.as_deref().unwrap_or_default(),
         writer: kubernetes::MANAGED_BY_AGENT,
         own: true,
         service: &service,
-        served: &served(own, import),
+        served: &served(own, import, Some(derived)),
     };
     sources.iter().map(|source| render(source, &place)).collect()
 }

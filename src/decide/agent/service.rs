@@ -112,6 +112,8 @@ pub fn fresh(plan: &Plan<'_>) -> Service {
     spec.ip_families = names(&families);
     if headless {
         spec.cluster_ip = Some("None".to_owned());
+        // Without a word about it, one without a selector would be given both families, whichever the cluster has.
+        spec.ip_family_policy = spec.ip_family_policy.or_else(|| policy(1));
     } else if let Some(first) = addresses.first() {
         spec.cluster_ip = Some(first.clone());
         spec.cluster_ips = Some(addresses.to_vec());

@@ -177,7 +177,7 @@ fn own_ports_are_served_under_the_imports_names_and_those_that_it_redefines_are_
     let imported = import(json!({ "spec": { "ports": [
         { "name": "web", "port": 80 }, { "name": "b", "port": 81 }, { "name": "c", "port": 90 }, { "name": "x", "port": 82 },
     ] } }));
-    let served = own::served(&own, &imported.spec);
+    let served = own::served(&own, &imported.spec, None);
     let text: Vec<_> = served.iter().map(|((name, _), names)| format!("{name}={}", names[0])).collect();
     assert_eq!(text, ["a=web", "b=b"]);
 }
@@ -187,11 +187,25 @@ fn own_imported_slices_belong_to_the_derived_service_and_keep_their_nodes() {
     let own = judge(&key(), Some(&service(json!({ "ports": [{ "name": "web", "port": 80 }] })))).unwrap();
     let cluster = "member1".parse().unwrap();
     let sources = made(&[original("serve-a", 2)], 100);
-    let made = own::imported(&key(), &cluster, "derived-serve", &own, &import(json!({})).spec, &sources);
+    let mut derived = service(json!({ "ports": [{ "name": "web", "port": 80 }] }));
+    derived.metadata.name = Some("derived-serve".to_owned());
+    let made = own::imported(&key(), &cluster, &derived, &own, &import(json!({})).spec, &sources);
     let [slice] = &made[..] else { panic!("{made:?}") };
     assert!(is_own(&key(), &cluster, slice));
     assert_eq!(slice.metadata.labels.as_ref().unwrap()[kubernetes::SERVICE_NAME], "derived-serve");
     assert_eq!(slice.endpoints[0].node_name.as_deref(), Some("node-a"));
+}
+
+#[test]
+fn a_port_that_is_renamed_is_served_under_both_names_until_the_service_has_the_new_one() {
+    let own = judge(&key(), Some(&service(json!({ "ports": [{ "name": "web", "port": 80 }] })))).unwrap();
+    let names = |derived: Value| -> Vec<String> {
+        let served = own::served(&own, &import(json!({})).spec, Some(&service(json!({ "ports": derived }))));
+        served.values().flatten().map(ToString::to_string).collect()
+    };
+    assert_eq!(names(json!([{ "name": "old", "port": 80 }])), ["web", "old"]);
+    assert_eq!(names(json!([{ "name": "web", "port": 80 }])), ["web"]);
+    assert_eq!(names(json!([{ "name": "web", "port": 81 }, { "name": "x", "port": 80 }])), ["web", "x"]);
 }
 
 #[test]
