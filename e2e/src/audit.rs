@@ -29,6 +29,9 @@ pub const HUB_IN_MEMBERS: &str = "system:serviceaccount:tombolo-system:tombolo-h
 /// Who the hub is on the hub.
 pub const HUB: &str = "tombolo-hub";
 
+/// Who an agent is in its member.
+pub const AGENT: &str = "tombolo-agent";
+
 /// The audit log of one API server.
 #[derive(Debug, Clone)]
 pub struct Audit {
@@ -130,6 +133,15 @@ impl Audit {
     pub fn by_hub(&self, mark: Mark) -> Result<Vec<Request>> {
         let mut requests = self.since(mark)?;
         requests.retain(|request| request.is_by_hub() && request.is_a_change());
+        Ok(requests)
+    }
+
+    /// What an agent changed since then in a namespace, or tried to, Leases and dry runs aside.
+    pub fn by_agent(&self, mark: Mark, namespace: &str) -> Result<Vec<Request>> {
+        let mut requests = self.since(mark)?;
+        requests.retain(|request| {
+            request.user.name == AGENT && request.is_a_change() && request.object_ref.namespace == namespace
+        });
         Ok(requests)
     }
 }

@@ -315,6 +315,29 @@ impl Bed {
         Component::start_so(binary, Role::Hub, name, flags, place, manner).await
     }
 
+    /// Starts an agent of a member, by the member's number; several are replicas of one another.
+    pub async fn start_agent(
+        &self,
+        binary: &Path,
+        member: usize,
+        name: &str,
+        flags: &[String],
+        manner: Manner,
+    ) -> Result<Component> {
+        let (folder, logs) = (&self.trace.path("state"), &self.trace.path("logs"));
+        let place = Place { plane: self.member(member), folder, logs };
+        Component::start_so(binary, Role::Agent, name, flags, place, manner).await
+    }
+
+    /// Installs what an agent's chart installs beside the agent itself: the CRDs and its namespace.
+    pub fn prepare_member(&self, member: usize) -> Result<()> {
+        let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/tombolo-agent/crds");
+        let kubectl = self.kubectl(&self.member(member).name);
+        kubectl.run(&["apply", "--server-side", "-f", crds])?;
+        kubectl.run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", crds])?;
+        kubectl.run(&["create", "namespace", "tombolo-system"]).map(drop)
+    }
+
     /// Installs what the hub's chart installs beside the hub itself: the CRDs and its namespace.
     pub fn prepare_hub(&self) -> Result<()> {
         let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/tombolo-hub/crds");

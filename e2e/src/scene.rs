@@ -45,7 +45,7 @@ const CLUSTER_WIDE: [&str; 11] = [
     "ValidatingWebhookConfiguration",
 ];
 /// The versions of kinds, by what their names begin with; all others are of the core.
-const VERSIONS: [(&str, &str); 18] = [
+const VERSIONS: [(&str, &str); 19] = [
     ("ClusterOverridePolicy", POLICIES),
     ("ClusterPropagationPolicy", POLICIES),
     ("ClusterRole", "rbac.authorization.k8s.io/v1"),
@@ -61,6 +61,7 @@ const VERSIONS: [(&str, &str); 18] = [
     ("ReplicaSet", "apps/v1"),
     ("Role", "rbac.authorization.k8s.io/v1"),
     ("ServiceExport", "multicluster.x-k8s.io/v1alpha1"),
+    ("ServiceImport", "multicluster.x-k8s.io/v1alpha1"),
     ("ValidatingAdmissionPolicy", "admissionregistration.k8s.io/v1"),
     ("ValidatingWebhookConfiguration", "admissionregistration.k8s.io/v1"),
     ("Gadget", "rules.example/v1"),

@@ -39,6 +39,8 @@ pub mod label {
     pub const HUB: &str = "tombolo.dev/hub";
     /// On source slices: what a cluster's own pods offer.
     pub const SOURCE: &str = "tombolo.dev/source";
+    /// On a derived Service: the ServiceImport that it serves.
+    pub const IMPORT: &str = "tombolo.dev/import";
     /// On a Secret of the hub that `tombolo join` made: the Cluster whose token it holds.
     pub const MEMBER: &str = "tombolo.dev/member";
 }
@@ -55,6 +57,8 @@ pub mod annotation {
     pub const EXPORT_RECORD: &str = "tombolo.dev/export-record";
     /// On a ServiceImport in a member: addresses that a re-made derived Service gets again.
     pub const CLUSTER_IPS: &str = "tombolo.dev/cluster-ips";
+    /// On a derived Service: proof that it is one, naming itself, its ServiceImport and the UID of that kind's definition.
+    pub const DERIVED: &str = "tombolo.dev/derived";
     /// On a ServiceImport that the hub wrote in a member: the families that are wanted, the preferred one first, such as `IPv4,IPv6`;
     /// empty where the exports say nothing.
     pub const IP_FAMILIES: &str = "tombolo.dev/ip-families";

@@ -8,6 +8,7 @@
 
 pub mod action;
 pub mod admit;
+pub mod agent;
 pub mod copy;
 pub mod derived;
 pub mod divide;

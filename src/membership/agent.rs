@@ -54,6 +54,9 @@ fn own_rules() -> Vec<PolicyRule> {
         { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] },
         { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [object::AGENT],
           "verbs": ["get", "update", "patch"] },
+        // What this cluster is called on its hub.
+        { "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [object::MARKER],
+          "verbs": ["get", "list", "watch"] },
     ]))
 }
 

@@ -32,6 +32,15 @@ pub struct Metrics {
     pub leader: Leader,
     /// What the propagator counts.
     pub propagation: Propagation,
+    /// What an agent counts.
+    pub agent: Agent,
+}
+
+/// What an agent counts.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    writes: Family<Labels, Counter>,
+    failures: Family<Labels, Counter>,
 }
 
 /// What the propagator counts.
@@ -72,7 +81,8 @@ impl Default for Metrics {
             leader.gauge.clone(),
         );
         let propagation = Propagation::new(registry.sub_registry_with_prefix("propagation"));
-        Self { registry: Arc::new(registry), webhook, leader, propagation }
+        let agent = Agent::new(registry.sub_registry_with_prefix("agent"));
+        Self { registry: Arc::new(registry), webhook, leader, propagation, agent }
     }
 }
 
@@ -97,6 +107,27 @@ impl Leader {
 
     fn look(&self) {
         self.gauge.set(self.claim.get().is_some_and(Claim::holds).into());
+    }
+}
+
+// === impl Agent ===
+
+impl Agent {
+    fn new(registry: &mut Registry) -> Self {
+        let this = Self { writes: Family::default(), failures: Family::default() };
+        registry.register("writes", "Writes to the own cluster by kind", this.writes.clone());
+        registry.register("failures", "Requests that failed, by what that means", this.failures.clone());
+        this
+    }
+
+    /// Notes that an object of a kind was written or deleted.
+    pub fn wrote(&self, kind: &'static str) {
+        self.writes.get_or_create(&vec![("kind", kind)]).inc();
+    }
+
+    /// Notes that a request failed.
+    pub fn failed(&self, trouble: Trouble) {
+        self.failures.get_or_create(&vec![("trouble", trouble.name())]).inc();
     }
 }
 
@@ -206,6 +237,7 @@ mod tests {
         metrics.webhook.certificate(1_800_000_000);
         metrics.webhook.certificate_failed();
         metrics.webhook.answered("validate", false, Duration::from_micros(70));
+        metrics.agent.wrote("services");
         assert!(metrics.text().unwrap().contains("tombolo_leader 0"));
         metrics.leader.follow(&Claim::always());
         let text = metrics.text().unwrap();
@@ -213,6 +245,7 @@ mod tests {
             "tombolo_leader 1",
             "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
             "tombolo_webhook_certificate_failures_total 1",
+            "tombolo_agent_writes_total{kind=\"services\"} 1",
             "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
             "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",
         ] {

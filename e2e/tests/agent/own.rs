@@ -1,0 +1,50 @@
+//! A cluster that imports what it exports.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tombolo_e2e::bed::Bed;
+
+use super::{
+    ground::{HERE, address, export, scene, service, settles, sizes, slice, sources, written},
+    imports::{apply_status, hubs_import},
+};
+
+const IMPORTED: &str = "multicluster.kubernetes.io/service-name=serve";
+
+pub(crate) async fn what_this_cluster_exports_and_imports_is_served_by_its_own_endpoints_too(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "both-ways").await?;
+    scene.apply(HERE, [service("serve", json!({})), slice("by-hand", "serve", 2), export("serve")]).await?;
+    sources(&scene, HERE, "serve", &[2]).await?;
+    let (import, status) = hubs_import("serve", &["member1", "member2"]);
+    scene.apply(HERE, [import]).await?;
+    address(&scene, HERE, "serve").await?;
+    settles(&scene, HERE).await?;
+    sizes(&scene, HERE, IMPORTED, &[]).await?;
+    apply_status(&scene, HERE, status).await?;
+    let found = sizes(&scene, HERE, IMPORTED, &[2]).await?;
+    let labels = found[0].metadata.labels.clone().unwrap_or_default();
+    for (key, value) in [
+        ("kubernetes.io/service-name", "derived-serve"),
+        ("multicluster.kubernetes.io/source-cluster", "member1"),
+        ("endpointslice.kubernetes.io/managed-by", "agent.tombolo.dev"),
+    ] {
+        ensure!(labels.get(key).is_some_and(|found| found == value), "{key}: {labels:?}");
+    }
+    settles(&scene, HERE).await?;
+    let mark = bed.audit("member1").mark()?;
+    scene.apply(HERE, [slice("by-hand", "serve", 3)]).await?;
+    sizes(&scene, HERE, IMPORTED, &[3]).await?;
+    settles(&scene, HERE).await?;
+    let writes = written(&scene, HERE, mark)?;
+    ensure!(writes.len() == 2, "its source slice and its own imported one, not {writes:#?}");
+    // Named by an import that has another port only, it is withheld.
+    let ports = json!({ "spec": { "ports": [{ "name": "web", "port": 8080, "protocol": "TCP" }] } });
+    scene.edit(HERE, "ServiceImport serve", ports).await?;
+    sizes(&scene, HERE, IMPORTED, &[0]).await?;
+    scene.delete(HERE, &["ServiceExport serve"]).await?;
+    sizes(&scene, HERE, IMPORTED, &[]).await.map(drop)
+}

@@ -1,0 +1,156 @@
+//! Exports: whether each is valid, the record of its Service beside it, and its source slices.
+
+use std::sync::Arc;
+
+use futures::future::try_join;
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition, jiff::Timestamp,
+};
+use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
+
+use super::{
+    Agent,
+    reconcile::{Exported, Look},
+    versioned::Versioned,
+    watches::Definition,
+};
+use crate::{
+    api::{
+        ServiceExport,
+        mcs::{GROUP, Version},
+        names::annotation,
+    },
+    decide::{
+        agent::{
+            condition::Verdict,
+            export::{judge, valid},
+            slices::sources,
+        },
+        ids::ServiceKey,
+        record,
+    },
+};
+
+/// The time, for conditions.
+pub(super) fn now() -> Timestamp {
+    Timestamp::from_second(crate::shell::clock::seconds()).unwrap_or_default()
+}
+
+// === impl Agent ===
+
+impl Agent {
+    /// Sees to an export, and says what is exported.
+    pub(super) async fn export(&self, key: &ServiceKey, look: &Look) -> kube::Result<Exported> {
+        let Some(export) = &look.export else { return Ok(Exported::Unknown) };
+        let Some(export) = export else { return self.withdraw(key, look).await };
+        if let Some(definition) = &*self.definitions.exports.borrow() {
+            self.exported_under.lock().insert(key.clone(), definition.uid.clone());
+        }
+        let ours = look.sources(key);
+        if export.metadata.deletion_timestamp.is_some() {
+            self.write_slices(Vec::new(), &ours).await?;
+            return Ok(Exported::Nothing);
+        }
+        match judge(key, look.service.as_deref()) {
+            Ok(service) => {
+                let wanted = sources(key, &service, self.originals(key, look), self.most);
+                let record = record::write(&service);
+                let told = self.tell(export, Some(&record), valid());
+                try_join(told, self.write_slices(wanted.clone(), &ours)).await?;
+                Ok(Exported::Something(service, wanted))
+            }
+            Err(verdict) => {
+                try_join(self.tell(export, None, verdict), self.write_slices(Vec::new(), &ours)).await?;
+                Ok(Exported::Nothing)
+            }
+        }
+    }
+
+    /// Removes the source slices of an export that is gone, if it is: not because a definition went and took all exports along.
+    async fn withdraw(&self, key: &ServiceKey, look: &Look) -> kube::Result<Exported> {
+        let ours = look.sources(key);
+        if ours.is_empty() {
+            self.exported_under.lock().remove(key);
+            return Ok(Exported::Nothing);
+        }
+        let before = self.exported_under.lock().get(key).cloned();
+        let Some(definition) = self.live_definition::<ServiceExport>().await? else {
+            return Ok(Exported::Unknown);
+        };
+        let api = Versioned::<ServiceExport>::new(&self.reader, key.namespace.as_str(), definition.version);
+        let another = before.is_some_and(|before| before != definition.uid);
+        if another || api.has(key.name.as_str()).await? {
+            return Ok(Exported::Unknown);
+        }
+        self.write_slices(Vec::new(), &ours).await?;
+        self.exported_under.lock().remove(key);
+        Ok(Exported::Nothing)
+    }
+
+    /// The definition of a kind, read live, if it is there to stay.
+    pub(super) async fn live_definition<K: Resource<DynamicType = Version>>(
+        &self,
+    ) -> kube::Result<Option<Definition>> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.reader.clone());
+        let found = api.get_opt(&format!("{}.{GROUP}", K::plural(&Version::default()))).await?;
+        Ok(found.as_ref().and_then(Definition::of).filter(|definition| definition.usable))
+    }
+
+    /// The slices of the Service itself.
+    fn originals<'a>(
+        &self,
+        key: &'a ServiceKey,
+        look: &'a Look,
+    ) -> impl Iterator<Item = &'a k8s_openapi::api::discovery::v1::EndpointSlice> {
+        use crate::api::names::kubernetes::SERVICE_NAME;
+        let of_service = |slice: &&Arc<k8s_openapi::api::discovery::v1::EndpointSlice>| {
+            slice.labels().get(SERVICE_NAME).is_some_and(|name| name == key.name.as_str())
+        };
+        look.slices.iter().filter(of_service).map(|slice| &**slice)
+    }
+
+    /// Writes record and condition, each only if it says something new. Both name the export by its UID: one that was deleted
+    /// meanwhile stays deleted.
+    async fn tell(&self, export: &ServiceExport, record: Option<&str>, verdict: Verdict) -> kube::Result<()> {
+        let (namespace, name) = (export.namespace().unwrap_or_default(), export.name_any());
+        let api = Versioned::new(&self.writer, &namespace, export.version);
+        let head = json!({
+            "apiVersion": ServiceExport::api_version(&export.version), "kind": "ServiceExport",
+            "metadata": { "name": name, "namespace": namespace, "uid": export.metadata.uid },
+        });
+        let there = export.annotations().get(annotation::EXPORT_RECORD).map(String::as_str);
+        if there != record {
+            let written = match record {
+                Some(record) => {
+                    let mut apply = head.clone();
+                    apply["metadata"]["annotations"] = json!({ annotation::EXPORT_RECORD: record });
+                    api.apply(&name, apply).await?
+                }
+                // Whoever wrote it: what is withdrawn must not be read any more.
+                None => {
+                    let patch = json!({ "metadata": {
+                        "uid": export.metadata.uid, "resourceVersion": export.metadata.resource_version,
+                        "annotations": { annotation::EXPORT_RECORD: null },
+                    } });
+                    api.merge(&name, patch).await?
+                }
+            };
+            self.wrote_export(written);
+        }
+        let conditions =
+            export.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        if let Some(condition) = verdict.written(conditions, now()) {
+            let mut apply = head;
+            apply["status"] = json!({ "conditions": [condition] });
+            let written = api.apply_status(&name, apply).await?;
+            self.wrote_export(written);
+        }
+        Ok(())
+    }
+
+    fn wrote_export(&self, written: ServiceExport) {
+        self.metrics.wrote("serviceexports");
+        self.seen.lock().exports.take(written, false);
+    }
+}

@@ -1,0 +1,174 @@
+//! One service at a time: what is seen of it, what is to be, and the writes between the two.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+
+use super::{Agent, watches::Definition};
+use crate::{
+    api::{ServiceExport, ServiceImport},
+    decide::{
+        agent::{
+            import::{announced, is_by_hand},
+            own,
+            service::{Holder, is_derived},
+            slices::{is_own, is_source},
+        },
+        derived::{hashed_name, plain_name},
+        ids::{ClusterName, ServiceKey},
+        merge::ServiceSpec,
+    },
+    shell::{
+        queue::Done,
+        trouble::{Trouble, trouble},
+    },
+};
+
+/// What is seen of a service.
+pub(super) struct Look {
+    /// The export, if exports are known.
+    pub(super) export: Option<Option<Arc<ServiceExport>>>,
+    /// The import, if imports are known.
+    pub(super) import: Option<Option<Arc<ServiceImport>>>,
+    /// The Service that an export exports.
+    pub(super) service: Option<Arc<Service>>,
+    /// The names that a derived Service can have, and what has them.
+    pub(super) candidates: Vec<(String, Option<Arc<Service>>)>,
+    /// Slices that concern it.
+    pub(super) slices: Vec<Arc<EndpointSlice>>,
+    pub(super) cluster: Option<ClusterName>,
+    pub(super) definition: Option<Definition>,
+}
+
+/// What this cluster exports of a service.
+pub(super) enum Exported {
+    /// That is not known now.
+    Unknown,
+    /// Nothing.
+    Nothing,
+    /// This, with these source slices.
+    Something(ServiceSpec, Vec<EndpointSlice>),
+}
+
+// === impl Look ===
+
+impl Look {
+    /// Who has a name.
+    pub(super) fn holder(&self, key: &ServiceKey, name: &str) -> Holder {
+        let found = self.candidates.iter().find(|(candidate, _)| candidate == name);
+        match found.and_then(|(_, service)| service.as_ref()) {
+            None => Holder::Free,
+            Some(service) if is_derived(service).as_ref() == Some(key) => Holder::Ours,
+            Some(_) => Holder::Foreign,
+        }
+    }
+
+    /// The derived Services of the import; there is one, but for a moment.
+    pub(super) fn derived(&self, key: &ServiceKey) -> Vec<Arc<Service>> {
+        let services = self.candidates.iter().filter_map(|(_, service)| service.as_ref());
+        services.filter(|service| is_derived(service).as_ref() == Some(key)).cloned().collect()
+    }
+
+    /// Its source slices.
+    pub(super) fn sources(&self, key: &ServiceKey) -> Vec<Arc<EndpointSlice>> {
+        self.slices.iter().filter(|slice| is_source(key, slice)).cloned().collect()
+    }
+
+    /// Its imported slices of this cluster's own endpoints.
+    pub(super) fn own(&self, key: &ServiceKey) -> Vec<Arc<EndpointSlice>> {
+        let Some(cluster) = &self.cluster else { return Vec::new() };
+        self.slices.iter().filter(|slice| is_own(key, cluster, slice)).cloned().collect()
+    }
+}
+
+// === impl Agent ===
+
+impl Agent {
+    /// Works on what the queue hands out, for ever.
+    pub(super) async fn reconcile_all(self: Arc<Self>) {
+        loop {
+            let key = self.queue.take().await;
+            let done = match self.reconcile(&key).await {
+                Ok(done) => done,
+                Err(e) => self.failed(&key, &e),
+            };
+            self.queue.done(&key, done);
+        }
+    }
+
+    fn failed(&self, key: &ServiceKey, error: &kube::Error) -> Done {
+        let sort = trouble(error);
+        self.metrics.failed(sort);
+        match sort {
+            // Whoever leads next looks at everything.
+            Trouble::Fenced => return Done::Well,
+            // It changed since we looked: the next look sees what is there now.
+            Trouble::Conflict | Trouble::NotFound => {
+                tracing::debug!(service = %key, "looking again: {error}")
+            }
+            _ => tracing::warn!(service = %key, "failed, trying again: {error}"),
+        }
+        Done::Again
+    }
+
+    async fn reconcile(&self, key: &ServiceKey) -> kube::Result<Done> {
+        let Some(look) = self.look(key) else { return Ok(Done::Well) };
+        // Neither waits for the other: an export that cannot be written must not keep an import from being served.
+        let (exported, export_failed) = match self.export(key, &look).await {
+            Ok(exported) => (exported, None),
+            Err(e) => (Exported::Unknown, Some(e)),
+        };
+        // A port that changes its name is first served under both, then the derived Service changes, then the old name goes.
+        self.write_own(key, &exported).await?;
+        let done = self.import(key, &look).await?;
+        self.write_own(key, &exported).await?;
+        match export_failed {
+            Some(e) => Err(e),
+            None => Ok(done),
+        }
+    }
+
+    /// What is seen of a service; none before all Services and slices are.
+    fn look(&self, key: &ServiceKey) -> Option<Look> {
+        let seen = self.seen.lock();
+        if !seen.services.known || !seen.slices.known {
+            return None;
+        }
+        let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
+        let candidates = plain_name(key).into_iter().chain([hashed_name(key)]).map(|candidate| {
+            let found = seen.services.get(namespace, &candidate);
+            (candidate, found)
+        });
+        Some(Look {
+            export: seen.exports.known.then(|| seen.exports.get(namespace, name)),
+            import: seen.imports.known.then(|| seen.imports.get(namespace, name)),
+            service: seen.services.get(namespace, name),
+            candidates: candidates.collect(),
+            slices: seen.slices.of(key),
+            cluster: seen.cluster.clone(),
+            definition: self.definitions.imports.borrow().clone(),
+        })
+    }
+
+    /// Sees to the imported slices of this cluster's own endpoints, once the derived Service is announced.
+    async fn write_own(&self, key: &ServiceKey, exported: &Exported) -> kube::Result<()> {
+        // The import may have been written just now.
+        let Some(look) = self.look(key) else { return Ok(()) };
+        let (Some(Some(import)), Some(cluster)) = (&look.import, &look.cluster) else { return Ok(()) };
+        let wanted = match exported {
+            Exported::Unknown => return Ok(()),
+            Exported::Nothing => Vec::new(),
+            Exported::Something(service, sources) => {
+                if is_by_hand(import) || !own::is_source(import, cluster) {
+                    return self.write_slices(Vec::new(), &look.own(key)).await;
+                }
+                let derived = look.derived(key).into_iter();
+                let derived = derived.filter(|service| service.metadata.name.as_deref() == announced(import));
+                // Without one it is being made, or made again.
+                let Some(derived) = derived.last() else { return Ok(()) };
+                own::imported(key, cluster, &derived, service, &import.spec, sources)
+            }
+        };
+        self.write_slices(wanted, &look.own(key)).await
+    }
+}

@@ -1,0 +1,138 @@
+//! The agent's writes: each at most once for what was seen, and taken note of at once.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde_json::json;
+
+use super::Agent;
+use crate::{
+    api::names::kubernetes,
+    decide::agent::{
+        MANAGER,
+        slices::{Step, steps},
+    },
+};
+
+/// How objects are made and replaced.
+fn posted() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}
+
+/// A deletion of exactly what was seen.
+fn exactly(object: &impl ResourceExt) -> DeleteParams {
+    let preconditions = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
+    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
+}
+
+/// Takes "it is gone already" for well.
+fn gone<T>(result: kube::Result<T>) -> kube::Result<()> {
+    match result {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+// === impl Agent ===
+
+impl Agent {
+    /// Makes slices what they are to be; `ours` that are not wanted go.
+    pub(super) async fn write_slices(
+        &self,
+        wanted: Vec<EndpointSlice>,
+        ours: &[Arc<EndpointSlice>],
+    ) -> kube::Result<()> {
+        let namespace =
+            wanted.first().or(ours.first().map(|slice| &**slice)).and_then(ResourceExt::namespace);
+        let Some(namespace) = namespace else { return Ok(()) };
+        let steps = steps(wanted, ours, |name| self.seen.lock().slices.get(&namespace, name));
+        let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), &namespace);
+        let done = join_all(steps.into_iter().map(|step| self.write_slice(&api, step))).await;
+        done.into_iter().collect()
+    }
+
+    async fn write_slice(&self, api: &Api<EndpointSlice>, step: Step) -> kube::Result<()> {
+        let written = match step {
+            Step::Create(slice) => api.create(&posted(), &slice).await?,
+            Step::Replace(slice) => api.replace(&slice.name_any(), &posted(), &slice).await?,
+            Step::Remake(there, slice) => {
+                self.delete_slice(api, &there).await?;
+                api.create(&posted(), &slice).await?
+            }
+            Step::Delete(slice) => return self.delete_slice(api, &slice).await,
+        };
+        self.metrics.wrote("endpointslices");
+        self.seen.lock().slices.take(written, false);
+        Ok(())
+    }
+
+    async fn delete_slice(&self, api: &Api<EndpointSlice>, slice: &EndpointSlice) -> kube::Result<()> {
+        gone(api.delete(&slice.name_any(), &exactly(slice)).await)?;
+        self.metrics.wrote("endpointslices");
+        self.seen.lock().slices.forget(slice);
+        Ok(())
+    }
+
+    /// Links a slice that a user made to a derived Service, if it is still as it was seen.
+    pub(super) async fn link_slice(&self, slice: &EndpointSlice, derived: &str) -> kube::Result<()> {
+        let api: Api<EndpointSlice> =
+            Api::namespaced(self.writer.clone(), &slice.namespace().unwrap_or_default());
+        let patch = json!({ "metadata": {
+            "uid": slice.metadata.uid,
+            "resourceVersion": slice.metadata.resource_version,
+            "labels": { kubernetes::SERVICE_NAME: derived },
+        } });
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let written = api.patch(&slice.name_any(), &parameters, &Patch::Merge(patch)).await?;
+        self.metrics.wrote("endpointslices");
+        self.seen.lock().slices.take(written, false);
+        Ok(())
+    }
+
+    pub(super) async fn create_service(&self, service: &Service) -> kube::Result<Arc<Service>> {
+        let api = self.services(service);
+        let written = api.create(&posted(), service).await?;
+        Ok(self.wrote_service(written))
+    }
+
+    pub(super) async fn replace_service(&self, service: &Service) -> kube::Result<Arc<Service>> {
+        let api = self.services(service);
+        let written = api.replace(&service.name_any(), &posted(), service).await?;
+        Ok(self.wrote_service(written))
+    }
+
+    pub(super) async fn delete_service(&self, service: &Service) -> kube::Result<()> {
+        // Only the UID: an edit of what has to go changes nothing about that.
+        let preconditions = Preconditions { uid: service.uid(), resource_version: None };
+        let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        gone(self.services(service).delete(&service.name_any(), &parameters).await)?;
+        self.metrics.wrote("services");
+        self.seen.lock().services.forget(service);
+        Ok(())
+    }
+
+    /// Says what the API server has against a Service, if it has something.
+    pub(super) async fn objection(&self, service: &Service) -> Option<String> {
+        let parameters = PostParams { dry_run: true, ..posted() };
+        match self.services(service).create(&parameters, service).await {
+            Err(kube::Error::Api(status)) if status.code == 422 => Some(status.message),
+            _ => None,
+        }
+    }
+
+    fn services(&self, service: &Service) -> Api<Service> {
+        Api::namespaced(self.writer.clone(), &service.namespace().unwrap_or_default())
+    }
+
+    fn wrote_service(&self, written: Service) -> Arc<Service> {
+        self.metrics.wrote("services");
+        let service = Arc::new(written.clone());
+        self.seen.lock().services.take(written, false);
+        service
+    }
+}
