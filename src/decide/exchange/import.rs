@@ -113,7 +113,7 @@ impl Exchange {
     }
 
     /// The service as a member imports it, and what became of its ports.
-    pub(super) fn import(&self, merged: Option<&Merged>, wants: &Wants) -> Option<Import> {
+    pub(super) fn import(merged: Option<&Merged>, wants: &Wants) -> Option<Import> {
         match wants {
             Wants::ByPolicy(template) => {
                 let offer = Offer::of(template);
@@ -156,7 +156,7 @@ impl Exchange {
         let families: Vec<_> = import.service.ip_families.iter().map(ToString::to_string).collect();
         annotations.insert(annotation::IP_FAMILIES.to_owned(), families.join(","));
         annotations.insert(annotation::ORIGIN.to_owned(), origin.text());
-        let accepted = merged.map(|merged| write_names(&merged.accepted)).unwrap_or_else(|| "[]".to_owned());
+        let accepted = merged.map_or_else(|| "[]".to_owned(), |merged| write_names(&merged.accepted));
         annotations.insert(annotation::PORT_NAMES.to_owned(), accepted);
         Wanted { spec: spec(&import.service), labels, annotations }
     }

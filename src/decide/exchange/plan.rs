@@ -167,7 +167,7 @@ impl Exchange {
         let service = self.services.get(key);
         let seen = service.and_then(|service| service.imports.get(cluster));
         let unknown = unknown_of(self, view, key, seen);
-        let import = self.import(merged, wants);
+        let import = Self::import(merged, wants);
         let flow = match (import, seen) {
             (Some(import), _) if unknown.is_empty() => {
                 let wanted = self.wanted(world, key, &import, merged, wants);

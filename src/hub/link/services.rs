@@ -142,7 +142,7 @@ impl Session {
                     });
                 }
                 Err(e) => {
-                    tracing::debug!(member = %self.name, "the watch of Namespaces broke, trying again: {e:#}")
+                    tracing::debug!(member = %self.name, "the watch of Namespaces broke, trying again: {e:#}");
                 }
             }
         }
