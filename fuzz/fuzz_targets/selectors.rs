@@ -113,6 +113,7 @@ fn clusters(input: &Input<'_>) {
         zones: input.zones.iter().cloned().collect(),
         taints: Vec::new(),
         leaving: false,
+        delete_copies: false,
     };
     for affinity in affinities {
         let mut faults = Vec::new();
