@@ -35,6 +35,13 @@ use crate::{
 const AFTERLIFE: Duration = Duration::from_secs(2);
 /// As many attempts follow from what an API server refuses: families, and addresses.
 const ATTEMPTS: usize = 5;
+/// How long an address is waited for that nobody has: API servers free it a moment after its Service is gone, or later if they fail to.
+const RELEASE: Duration = Duration::from_secs(30);
+/// Between two attempts to get it, at first; and when that should have been enough.
+const SOON: Duration = Duration::from_millis(20);
+const LATER: Duration = Duration::from_millis(500);
+/// What an API server says of an address that is not free.
+const ALLOCATED: &str = "provided IP is already allocated";
 /// What an API server says of a family that it has no addresses of.
 const NOT_CONFIGURED: &str = "not configured on this cluster";
 
@@ -44,6 +51,8 @@ enum Made {
     There(Arc<Service>, Vec<IpFamily>),
     /// It is not, or not as it is to be.
     Not(Verdict),
+    /// Its address is not free yet: it is to be tried again then.
+    Waits(Duration),
 }
 
 // === impl Agent ===
@@ -54,7 +63,7 @@ impl Agent {
         match (&look.import, &look.definition) {
             (Some(Some(import)), Some(definition)) => {
                 self.gone.lock().remove(key);
-                self.serve(key, look, import, definition).await.map(|()| Done::Well)
+                self.serve(key, look, import, definition).await
             }
             (Some(None), _) => self.outlive(key, look).await,
             _ => Ok(Done::Well),
@@ -67,20 +76,31 @@ impl Agent {
         look: &Look,
         import: &Arc<ServiceImport>,
         definition: &Definition,
-    ) -> kube::Result<()> {
+    ) -> kube::Result<Done> {
+        let not = async |verdict: Verdict| {
+            self.tell_import(import, definition, &verdict).await.map(|()| Done::Well)
+        };
         if let Some(verdict) = obstacle(import) {
-            return self.tell_import(import, definition, &verdict).await;
+            return not(verdict).await;
         }
         let Some(name) = choose(key, announced(import), |name| look.holder(key, name)) else {
             let names =
                 look.candidates.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" and ");
-            let verdict =
-                pending(format!("Services {names} are somebody else's: delete or rename one of them"));
-            return self.tell_import(import, definition, &verdict).await;
+            return not(pending(format!(
+                "Services {names} are somebody else's: delete or rename one of them"
+            )))
+            .await;
         };
         let (service, missing) = match self.derive(key, look, import, definition, &name).await {
             Ok(Made::There(service, missing)) => (service, missing),
-            Ok(Made::Not(verdict)) => return self.tell_import(import, definition, &verdict).await,
+            Ok(Made::Not(verdict)) => return not(verdict).await,
+            Ok(Made::Waits(wait)) => {
+                if wait == LATER {
+                    not(pending(format!("Service {name} waits until the address that it had is free again")))
+                        .await?;
+                }
+                return Ok(Done::After(wait));
+            }
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
                 let verdict = pending(format!("Service {name} cannot be written: {}", status.message));
                 self.tell_import(import, definition, &verdict).await?;
@@ -101,7 +121,7 @@ impl Agent {
         for stray in look.derived(key).iter().filter(|stray| stray.name_any() != name) {
             self.delete_service(stray).await?;
         }
-        Ok(())
+        Ok(Done::Well)
     }
 
     /// Makes the derived Service what it is to be, as far as the API server lets us.
@@ -154,12 +174,18 @@ impl Agent {
                 None => self.create_service(&fresh(&plan)).await,
             };
             match outcome {
-                Ok(service) => return Ok(Made::There(service, missing)),
+                Ok(service) => {
+                    self.waiting.lock().remove(key);
+                    return Ok(Made::There(service, missing));
+                }
                 Err(kube::Error::Api(status)) if status.code == 422 => {
                     if !self.learn(&status.message) {
                         // The address may have been given to another Service meanwhile, or is not one of this cluster's.
                         if given.is_empty() || !status.message.contains("spec.clusterIP") {
                             return Err(kube::Error::Api(status));
+                        }
+                        if let Some(wait) = self.release(key, &given, &status.message) {
+                            return Ok(Made::Waits(wait));
                         }
                         self.note_new_address(import, name, &status.message).await;
                         given.clear();
@@ -169,6 +195,22 @@ impl Agent {
             }
         }
         Ok(Made::Not(pending(format!("Service {name} was refused {ATTEMPTS} times"))))
+    }
+
+    /// Whether an address that was refused is worth waiting for, and how long until the next attempt: no Service has it, so that the API
+    /// server is about to free it.
+    fn release(&self, key: &ServiceKey, addresses: &[String], refusal: &str) -> Option<Duration> {
+        let taken = || self.seen.lock().services.any(|service| has_any(service, addresses));
+        if !refusal.contains(ALLOCATED) || taken() {
+            return None;
+        }
+        let since = *self.waiting.lock().entry(key.clone()).or_insert_with(Instant::now);
+        let waited = since.elapsed();
+        if waited > RELEASE {
+            self.waiting.lock().remove(key);
+            return None;
+        }
+        Some(if waited < Duration::from_secs(1) { SOON } else { LATER })
     }
 
     /// Tells users that an address could not be kept, or given.
@@ -345,6 +387,12 @@ impl Agent {
         self.seen.lock().imports.take(written, false);
         import
     }
+}
+
+/// Whether a Service has one of these addresses.
+fn has_any(service: &Service, addresses: &[String]) -> bool {
+    let there = service.spec.iter().flat_map(|spec| spec.cluster_ips.iter().flatten());
+    there.into_iter().any(|there| addresses.contains(there))
 }
 
 /// What every apply to a ServiceImport begins with. The UID lets it fail where the import is gone, instead of bringing it back.

@@ -97,16 +97,23 @@ impl Agent {
     }
 
     fn failed(&self, key: &ServiceKey, error: &kube::Error) -> Done {
-        let sort = trouble(error);
+        let (sort, said) = match error {
+            // An object of that name was made since we looked: its UID cannot be what we saw.
+            kube::Error::Api(status) if status.code == 422 && status.message.contains("metadata.uid") => {
+                (Trouble::Conflict, status.message.clone())
+            }
+            kube::Error::Api(status) => (trouble(error), status.message.clone()),
+            error => (trouble(error), error.to_string()),
+        };
         self.metrics.failed(sort);
         match sort {
             // Whoever leads next looks at everything.
             Trouble::Fenced => return Done::Well,
             // It changed since we looked: the next look sees what is there now.
             Trouble::Conflict | Trouble::NotFound => {
-                tracing::debug!(service = %key, "looking again: {error}")
+                tracing::debug!(service = %key, "looking again: {said}")
             }
-            _ => tracing::warn!(service = %key, "failed, trying again: {error}"),
+            _ => tracing::warn!(service = %key, "failed, trying again: {said}"),
         }
         Done::Again
     }
