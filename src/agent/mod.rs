@@ -4,6 +4,7 @@
 //! [`run`] is the only entry. [`watches`] fill what is seen and put services into one queue; [`reconcile`] takes them out, asks
 //! [`decide::agent`](crate::decide::agent) what is to be there, and writes what is not. Only who holds the Lease writes.
 
+mod derived;
 mod exports;
 mod imports;
 mod reconcile;
