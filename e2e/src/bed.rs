@@ -335,7 +335,7 @@ impl Bed {
         let kubectl = self.kubectl(&self.member(member).name);
         kubectl.run(&["apply", "--server-side", "-f", crds])?;
         kubectl.run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", crds])?;
-        kubectl.run(&["create", "namespace", "tombolo-system"]).map(drop)
+        kubectl.apply("{ apiVersion: v1, kind: Namespace, metadata: { name: tombolo-system } }").map(drop)
     }
 
     /// Installs what the hub's chart installs beside the hub itself: the CRDs and its namespace.

@@ -31,11 +31,12 @@ pub const HUB: usize = 0;
 
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
 /// Kinds of the whole cluster.
-const CLUSTER_WIDE: [&str; 11] = [
+const CLUSTER_WIDE: [&str; 12] = [
     "Cluster",
     "ClusterOverridePolicy",
     "ClusterPropagationPolicy",
     "ClusterRole",
+    "ClusterRoleBinding",
     "CustomResourceDefinition",
     "MutatingWebhookConfiguration",
     "Namespace",

@@ -1,6 +1,7 @@
 //! The agent on real API servers: what it makes of exports and imports, with no hub at all.
 //!
 //! Most tests share the first member, each in a namespace of its own; those that stop agents or take definitions away have the others.
+//! The clusters have both families, but for the last, which has IPv6 only.
 
 mod agent {
     pub(crate) mod exports;
@@ -22,7 +23,7 @@ const AT_A_TIME: usize = 4;
 fn main() -> ExitCode {
     suite::run_at_a_time(
         AT_A_TIME,
-        Spec::api(3).bare().audited(),
+        Spec { dual_stack: true, ..Spec::api(3).bare().audited() },
         tests![
             b10_an_external_name_is_no_service_to_export,
             b11_an_export_without_a_service_says_so_and_recovers_when_it_comes,
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             a_derived_service_follows_its_import_and_what_somebody_edits_is_put_right,
             d2_a_headless_import_gets_a_headless_service_and_may_change_its_type,
             e2_a_derived_service_that_a_user_deletes_comes_back_with_the_same_address,
+            e4_addresses_are_in_the_order_of_the_families_and_the_first_stays,
             e6_a_family_that_the_cluster_lacks_is_said_to_be_not_supported,
             a_users_own_service_of_that_name_is_left_alone_and_another_name_is_taken,
             a_derived_service_goes_a_little_after_its_import,

@@ -1,7 +1,5 @@
 //! Exports: whether each is valid, the record of its Service beside it, and its source slices.
 
-use std::sync::Arc;
-
 use futures::future::try_join;
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition, jiff::Timestamp,
@@ -11,7 +9,7 @@ use serde_json::json;
 
 use super::{
     Agent,
-    reconcile::{Exported, Look},
+    reconcile::{Exported, Look, Sight},
     versioned::Versioned,
     watches::Definition,
 };
@@ -42,8 +40,11 @@ pub(super) fn now() -> Timestamp {
 impl Agent {
     /// Sees to an export, and says what is exported.
     pub(super) async fn export(&self, key: &ServiceKey, look: &Look) -> kube::Result<Exported> {
-        let Some(export) = &look.export else { return Ok(Exported::Unknown) };
-        let Some(export) = export else { return self.withdraw(key, look).await };
+        let export = match &look.export {
+            Sight::Unknown => return Ok(Exported::Unknown),
+            Sight::Absent => return self.withdraw(key, look).await,
+            Sight::There(export) => export,
+        };
         if let Some(definition) = &*self.definitions.exports.borrow() {
             self.exported_under.lock().insert(key.clone(), definition.uid.clone());
         }
@@ -54,7 +55,7 @@ impl Agent {
         }
         match judge(key, look.service.as_deref()) {
             Ok(service) => {
-                let wanted = sources(key, &service, self.originals(key, look), self.most);
+                let wanted = sources(key, &service, look.originals(key), self.most);
                 let record = record::write(&service);
                 let told = self.tell(export, Some(&record), valid());
                 try_join(told, self.write_slices(wanted.clone(), &ours)).await?;
@@ -95,19 +96,6 @@ impl Agent {
         let api: Api<CustomResourceDefinition> = Api::all(self.reader.clone());
         let found = api.get_opt(&format!("{}.{GROUP}", K::plural(&Version::default()))).await?;
         Ok(found.as_ref().and_then(Definition::of).filter(|definition| definition.usable))
-    }
-
-    /// The slices of the Service itself.
-    fn originals<'a>(
-        &self,
-        key: &'a ServiceKey,
-        look: &'a Look,
-    ) -> impl Iterator<Item = &'a k8s_openapi::api::discovery::v1::EndpointSlice> {
-        use crate::api::names::kubernetes::SERVICE_NAME;
-        let of_service = |slice: &&Arc<k8s_openapi::api::discovery::v1::EndpointSlice>| {
-            slice.labels().get(SERVICE_NAME).is_some_and(|name| name == key.name.as_str())
-        };
-        look.slices.iter().filter(of_service).map(|slice| &**slice)
     }
 
     /// Writes record and condition, each only if it says something new. Both name the export by its UID: one that was deleted

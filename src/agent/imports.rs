@@ -7,10 +7,16 @@ use std::{
 
 use k8s_openapi::api::core::v1::Service;
 use kube::{Resource, ResourceExt};
-use kube_runtime::events::{Event, EventType};
 use serde_json::json;
 
-use super::{Agent, exports::now, reconcile::Look, versioned::Versioned, watches::Definition};
+use super::{
+    Agent,
+    derived::{Made, Target},
+    exports::now,
+    reconcile::{Look, Sight},
+    versioned::Versioned,
+    watches::Definition,
+};
 use crate::{
     api::{
         ServiceImport,
@@ -20,10 +26,9 @@ use crate::{
         agent::{
             condition::Verdict,
             import::{
-                Addresses, Announcement, addresses, announced, announcement, is_by_hand, not_supported,
-                obstacle, pending, ready, says_where, wanted_families,
+                Announcement, announced, announcement, is_by_hand, obstacle, pending, ready, says_where,
             },
-            service::{self, Plan, choose, corrected, fresh, must_go},
+            service::{self, choose},
         },
         ids::ServiceKey,
         merge::IpFamily,
@@ -33,18 +38,6 @@ use crate::{
 
 /// How long a derived Service outlives its import: one that is made again at once keeps it.
 const AFTERLIFE: Duration = Duration::from_secs(2);
-/// As many attempts follow from what an API server refuses: families, and addresses.
-const ATTEMPTS: usize = 5;
-/// What an API server says of a family that it has no addresses of.
-const NOT_CONFIGURED: &str = "not configured on this cluster";
-
-/// What became of a derived Service.
-enum Made {
-    /// It is there; families that are wanted and missing.
-    There(Arc<Service>, Vec<IpFamily>),
-    /// It is not, or not as it is to be.
-    Not(Verdict),
-}
 
 // === impl Agent ===
 
@@ -52,11 +45,11 @@ impl Agent {
     /// Sees to an import.
     pub(super) async fn import(&self, key: &ServiceKey, look: &Look) -> kube::Result<Done> {
         match (&look.import, &look.definition) {
-            (Some(Some(import)), Some(definition)) => {
+            (Sight::There(import), Some(definition)) => {
                 self.gone.lock().remove(key);
-                self.serve(key, look, import, definition).await.map(|()| Done::Well)
+                self.serve(key, look, import, definition).await
             }
-            (Some(None), _) => self.outlive(key, look).await,
+            (Sight::Absent, _) => self.outlive(key, look).await,
             _ => Ok(Done::Well),
         }
     }
@@ -67,33 +60,54 @@ impl Agent {
         look: &Look,
         import: &Arc<ServiceImport>,
         definition: &Definition,
-    ) -> kube::Result<()> {
+    ) -> kube::Result<Done> {
+        let not = async |verdict: Verdict| self.tell_import(import, definition, &verdict).await;
         if let Some(verdict) = obstacle(import) {
-            return self.tell_import(import, definition, &verdict).await;
+            return not(verdict).await.map(|()| Done::Well);
         }
         let Some(name) = choose(key, announced(import), |name| look.holder(key, name)) else {
-            let names =
-                look.candidates.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" and ");
+            let names: Vec<_> = look.candidates.iter().map(|(name, _)| name.as_str()).collect();
+            let names = names.join(" and ");
             let verdict =
                 pending(format!("Services {names} are somebody else's: delete or rename one of them"));
-            return self.tell_import(import, definition, &verdict).await;
+            return not(verdict).await.map(|()| Done::Well);
         };
-        let (service, missing) = match self.derive(key, look, import, definition, &name).await {
-            Ok(Made::There(service, missing)) => (service, missing),
-            Ok(Made::Not(verdict)) => return self.tell_import(import, definition, &verdict).await,
-            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
-                let verdict = pending(format!("Service {name} cannot be written: {}", status.message));
-                self.tell_import(import, definition, &verdict).await?;
-                return Err(kube::Error::Api(status));
+        let target = Target { key, import, definition, name: &name };
+        match self.derive(&target).await {
+            Ok(Made::There(service, missing)) => {
+                self.announce_all(&target, look, import, &service, &missing).await.map(|()| Done::Well)
             }
-            Err(e) => return Err(e),
-        };
-        let announcement = announcement(import, &service);
+            Ok(Made::Not(verdict)) => not(verdict).await.map(|()| Done::Well),
+            Ok(Made::Waits(wait, verdict)) => {
+                if let Some(verdict) = verdict {
+                    not(verdict).await?;
+                }
+                Ok(Done::After(wait))
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+                not(pending(format!("Service {name} cannot be written: {}", status.message))).await?;
+                Err(kube::Error::Api(status))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Says of an import what serves it now, and sees that nothing else of ours does.
+    async fn announce_all(
+        &self,
+        target: &Target<'_>,
+        look: &Look,
+        import: &Arc<ServiceImport>,
+        service: &Service,
+        missing: &[IpFamily],
+    ) -> kube::Result<()> {
+        let Target { key, definition, name, .. } = *target;
+        let announcement = announcement(import, service);
         let import = self.announce(import, &announcement).await?;
-        let wrong = self.link(key, look, &import, &name).await?;
-        let mut verdict = ready(&name, &missing);
+        let wrong = self.link(key, look, &import, name).await?;
+        let mut verdict = ready(name, missing);
         if announcement.is_at_odds() {
-            verdict = pending(self.at_odds(key, &import, definition, &service).await);
+            verdict = pending(self.at_odds(target, service).await);
         } else if let Some(wrong) = wrong {
             verdict.message += &wrong;
         }
@@ -102,125 +116,6 @@ impl Agent {
             self.delete_service(stray).await?;
         }
         Ok(())
-    }
-
-    /// Makes the derived Service what it is to be, as far as the API server lets us.
-    async fn derive(
-        &self,
-        key: &ServiceKey,
-        look: &Look,
-        import: &ServiceImport,
-        definition: &Definition,
-        name: &str,
-    ) -> kube::Result<Made> {
-        let wanted = wanted_families(import);
-        let mut there = look.derived(key).into_iter().find(|service| service.name_any() == name);
-        let mut given = match addresses(import, &wanted) {
-            Addresses::Any => Vec::new(),
-            Addresses::Kept(addresses) | Addresses::Preset(addresses) => addresses,
-        };
-        for _ in 0..ATTEMPTS {
-            let (families, missing): (Vec<_>, Vec<_>) = {
-                let unsupported = self.unsupported.lock();
-                let headless = service::is_headless(&import.spec);
-                wanted.iter().partition(|family| headless || !unsupported.contains(family))
-            };
-            if families.is_empty() && !missing.is_empty() {
-                return Ok(Made::Not(not_supported(&wanted)));
-            }
-            let plan = Plan {
-                key,
-                name,
-                definition: &definition.uid,
-                spec: &import.spec,
-                families: &families,
-                addresses: &given,
-            };
-            let outcome = match &there {
-                Some(service) if service.metadata.deletion_timestamp.is_some() => {
-                    return Ok(Made::Not(pending(format!(
-                        "Service {name} is being deleted; it is made again then"
-                    ))));
-                }
-                Some(service) if must_go(service, &plan) => {
-                    self.delete_service(service).await?;
-                    there = None;
-                    continue;
-                }
-                Some(service) => match corrected(service, &plan) {
-                    Some(service) => self.replace_service(&service).await,
-                    None => return Ok(Made::There(service.clone(), missing)),
-                },
-                None => self.create_service(&fresh(&plan)).await,
-            };
-            match outcome {
-                Ok(service) => return Ok(Made::There(service, missing)),
-                Err(kube::Error::Api(status)) if status.code == 422 => {
-                    if !self.learn(&status.message) {
-                        // The address may have been given to another Service meanwhile, or is not one of this cluster's.
-                        if given.is_empty() || !status.message.contains("spec.clusterIP") {
-                            return Err(kube::Error::Api(status));
-                        }
-                        self.note_new_address(import, name, &status.message).await;
-                        given.clear();
-                    }
-                }
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(Made::Not(pending(format!("Service {name} was refused {ATTEMPTS} times"))))
-    }
-
-    /// Tells users that an address could not be kept, or given.
-    async fn note_new_address(&self, import: &ServiceImport, name: &str, why: &str) {
-        let note = format!("Service {name} gets another address than it was to have: {why}");
-        tracing::warn!(namespace = import.namespace(), "{note}");
-        let event = Event {
-            type_: EventType::Warning,
-            reason: "AddressNotAvailable".to_owned(),
-            note: Some(note.chars().take(1000).collect()),
-            action: "Derive".to_owned(),
-            secondary: None,
-        };
-        if let Err(e) = self.events.publish(&event, &import.object_ref(&import.version)).await {
-            tracing::debug!("failed to write an event: {e}");
-        }
-    }
-
-    /// Learns from a refusal which families the cluster lacks; says whether there was something to learn.
-    fn learn(&self, refusal: &str) -> bool {
-        let mut unsupported = self.unsupported.lock();
-        let refused = |family: &IpFamily| refusal.contains(&format!("\"{family}\": {NOT_CONFIGURED}"));
-        let new: Vec<_> = [IpFamily::V4, IpFamily::V6].into_iter().filter(refused).collect();
-        new.into_iter().fold(false, |learnt, family| unsupported.insert(family) || learnt)
-    }
-
-    /// Why a user's addresses are not those of the derived Service.
-    async fn at_odds(
-        &self,
-        key: &ServiceKey,
-        import: &ServiceImport,
-        definition: &Definition,
-        service: &Service,
-    ) -> String {
-        let (name, asked) = (service.name_any(), import.spec.ips.join(", "));
-        let given =
-            service.spec.as_ref().and_then(|spec| spec.cluster_ips.clone()).unwrap_or_default().join(", ");
-        let plan = Plan {
-            key,
-            name: &name,
-            definition: &definition.uid,
-            spec: &import.spec,
-            families: &[],
-            addresses: &import.spec.ips,
-        };
-        let why = match self.objection(&fresh(&plan)).await {
-            Some(objection) => objection,
-            None => {
-                "an address stays for the life of its Service: delete the Service to change it".to_owned()
-            }
-        };
-        format!("spec.ips asks for {asked}, and Service {name} has {given}: {why}")
     }
 
     /// Says on a ServiceImport what serves it and where, if it does not say so already.

@@ -4,6 +4,7 @@
 //! [`run`] is the only entry. [`watches`] fill what is seen and put services into one queue; [`reconcile`] takes them out, asks
 //! [`decide::agent`](crate::decide::agent) what is to be there, and writes what is not. Only who holds the Lease writes.
 
+mod derived;
 mod exports;
 mod imports;
 mod reconcile;
@@ -78,6 +79,8 @@ struct Agent {
     unsupported: Mutex<BTreeSet<IpFamily>>,
     /// Since when imports are gone whose Services are still there.
     gone: Mutex<BTreeMap<ServiceKey, Instant>>,
+    /// Since when derived Services wait for the addresses that they had.
+    waiting: Mutex<BTreeMap<ServiceKey, Instant>>,
     /// Under which definition an export was last seen.
     exported_under: Mutex<BTreeMap<ServiceKey, String>>,
 }
@@ -108,6 +111,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
         most: args.max_endpoints_per_slice.into(),
         unsupported: Mutex::default(),
         gone: Mutex::default(),
+        waiting: Mutex::default(),
         exported_under: Mutex::default(),
     });
     let mut watches = watches::start(&agent, &readiness);

@@ -4,9 +4,15 @@ use std::sync::Arc;
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 
-use super::{Agent, watches::Definition};
+use kube::ResourceExt;
+
+use super::{
+    Agent,
+    store::{Kept, Store},
+    watches::Definition,
+};
 use crate::{
-    api::{ServiceExport, ServiceImport},
+    api::{ServiceExport, ServiceImport, names::kubernetes},
     decide::{
         agent::{
             import::{announced, is_by_hand},
@@ -24,12 +30,20 @@ use crate::{
     },
 };
 
+/// An object that may be there.
+pub(super) enum Sight<K> {
+    /// That is not known now, which is not the same as absent.
+    Unknown,
+    /// It is not.
+    Absent,
+    /// It is.
+    There(Arc<K>),
+}
+
 /// What is seen of a service.
 pub(super) struct Look {
-    /// The export, if exports are known.
-    pub(super) export: Option<Option<Arc<ServiceExport>>>,
-    /// The import, if imports are known.
-    pub(super) import: Option<Option<Arc<ServiceImport>>>,
+    pub(super) export: Sight<ServiceExport>,
+    pub(super) import: Sight<ServiceImport>,
     /// The Service that an export exports.
     pub(super) service: Option<Arc<Service>>,
     /// The names that a derived Service can have, and what has them.
@@ -50,6 +64,18 @@ pub(super) enum Exported {
     Something(ServiceSpec, Vec<EndpointSlice>),
 }
 
+// === impl Sight ===
+
+impl<K: Kept> Sight<K> {
+    fn of(store: &Store<K>, namespace: &str, name: &str) -> Self {
+        match store.get(namespace, name) {
+            _ if !store.known => Self::Unknown,
+            None => Self::Absent,
+            Some(object) => Self::There(object),
+        }
+    }
+}
+
 // === impl Look ===
 
 impl Look {
@@ -67,6 +93,14 @@ impl Look {
     pub(super) fn derived(&self, key: &ServiceKey) -> Vec<Arc<Service>> {
         let services = self.candidates.iter().filter_map(|(_, service)| service.as_ref());
         services.filter(|service| is_derived(service).as_ref() == Some(key)).cloned().collect()
+    }
+
+    /// The slices of the Service itself, and whatever else is called so.
+    pub(super) fn originals(&self, key: &ServiceKey) -> impl Iterator<Item = &EndpointSlice> {
+        let of_service = |slice: &&Arc<EndpointSlice>| {
+            slice.labels().get(kubernetes::SERVICE_NAME).is_some_and(|name| name == key.name.as_str())
+        };
+        self.slices.iter().filter(of_service).map(|slice| &**slice)
     }
 
     /// Its source slices.
@@ -97,16 +131,23 @@ impl Agent {
     }
 
     fn failed(&self, key: &ServiceKey, error: &kube::Error) -> Done {
-        let sort = trouble(error);
+        let (sort, said) = match error {
+            // An object of that name was made since we looked: its UID cannot be what we saw.
+            kube::Error::Api(status) if status.code == 422 && status.message.contains("metadata.uid") => {
+                (Trouble::Conflict, status.message.clone())
+            }
+            kube::Error::Api(status) => (trouble(error), status.message.clone()),
+            error => (trouble(error), error.to_string()),
+        };
         self.metrics.failed(sort);
         match sort {
             // Whoever leads next looks at everything.
             Trouble::Fenced => return Done::Well,
             // It changed since we looked: the next look sees what is there now.
             Trouble::Conflict | Trouble::NotFound => {
-                tracing::debug!(service = %key, "looking again: {error}")
+                tracing::debug!(service = %key, "looking again: {said}");
             }
-            _ => tracing::warn!(service = %key, "failed, trying again: {error}"),
+            _ => tracing::warn!(service = %key, "failed, trying again: {said}"),
         }
         Done::Again
     }
@@ -140,8 +181,8 @@ impl Agent {
             (candidate, found)
         });
         Some(Look {
-            export: seen.exports.known.then(|| seen.exports.get(namespace, name)),
-            import: seen.imports.known.then(|| seen.imports.get(namespace, name)),
+            export: Sight::of(&seen.exports, namespace, name),
+            import: Sight::of(&seen.imports, namespace, name),
             service: seen.services.get(namespace, name),
             candidates: candidates.collect(),
             slices: seen.slices.of(key),
@@ -154,7 +195,7 @@ impl Agent {
     async fn write_own(&self, key: &ServiceKey, exported: &Exported) -> kube::Result<()> {
         // The import may have been written just now.
         let Some(look) = self.look(key) else { return Ok(()) };
-        let (Some(Some(import)), Some(cluster)) = (&look.import, &look.cluster) else { return Ok(()) };
+        let (Sight::There(import), Some(cluster)) = (&look.import, &look.cluster) else { return Ok(()) };
         let wanted = match exported {
             Exported::Unknown => return Ok(()),
             Exported::Nothing => Vec::new(),

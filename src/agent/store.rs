@@ -116,6 +116,11 @@ impl<K: Kept> Store<K> {
         names.filter_map(|(namespace, name)| self.get(namespace, name)).collect()
     }
 
+    /// Whether there is an object of a sort.
+    pub(super) fn any(&self, sort: impl Fn(&K) -> bool) -> bool {
+        self.all.values().any(|object| sort(object) && !self.is_ghost(object))
+    }
+
     /// All services that something concerns.
     pub(super) fn services(&self) -> impl Iterator<Item = &ServiceKey> {
         self.by_service.keys()

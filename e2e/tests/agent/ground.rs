@@ -1,5 +1,7 @@
 //! What these tests share: agents, Services, slices, exports and imports.
 
+#![expect(clippy::needless_pass_by_value, reason = "what is made on the spot is given away")]
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -7,6 +9,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+use tombolo::membership::agent::{IMAGE, manifests as agent_manifests};
 use tombolo_e2e::{
     bed::Bed,
     scene::{PATIENCE, Scene, object},
@@ -32,12 +35,32 @@ pub(crate) async fn scene_in(bed: &Arc<Bed>, member: usize, namespace: &str) -> 
     Ok(scene)
 }
 
-/// The agent is there before what it works with: it waits, and says that it is ready.
+/// An agent with the rights that joining gives it, and no others. It is there before what it works with: it waits, and says that it is
+/// ready.
 async fn first_agent(bed: &Arc<Bed>) -> Result<Component> {
-    let agent = agent(bed, HERE, "tombolo-agent").await?;
+    give_rights(bed, HERE).await?;
+    let program = tokio::task::spawn_blocking(binary).await??;
+    let manner = Manner { group: None, wait: true };
+    let agent = bed.start_agent(&program, HERE, "tombolo-agent", &[], manner).await?;
     bed.prepare_member(HERE)?;
     mark(bed, HERE).await?;
     Ok(agent)
+}
+
+/// Gives a user the agent's rights as `tombolo join` gives them to its account.
+async fn give_rights(bed: &Arc<Bed>, member: usize) -> Result<()> {
+    let scene = Scene { bed: bed.clone(), namespace: "tombolo-system".to_owned() };
+    for manifest in agent_manifests(IMAGE) {
+        let mut manifest = serde_json::to_value(manifest)?;
+        if manifest.get("subjects").is_some() {
+            let group = "rbac.authorization.k8s.io";
+            manifest["subjects"] = json!([{ "apiGroup": group, "kind": "User", "name": "tombolo-agent" }]);
+        }
+        if manifest["kind"] != "Deployment" {
+            scene.apply(member, [manifest]).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Says what a member is called, as joining does.

@@ -114,6 +114,23 @@ pub(crate) async fn two_agents_do_the_work_once_and_the_second_takes_over(bed: A
     stop(second).await
 }
 
+pub(crate) async fn e6_a_family_that_the_cluster_lacks_is_said_to_be_not_supported(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let mut turn = TURN.lock().await;
+    prepare(&bed, &mut turn)?;
+    let agent = agent(&bed, TURNS, "agent-six").await?;
+    let scene = scene_in(&bed, TURNS, "families").await?;
+    scene.apply(TURNS, [import("four", json!({ "ipFamilies": ["IPv4"] }))]).await?;
+    condition(&scene, TURNS, "ServiceImport four", ("Ready", "False", "IPFamilyNotSupported")).await?;
+    scene.is_absent(&[TURNS], "Service derived-four").await?;
+    scene.apply(TURNS, [import("both", json!({ "ipFamilies": ["IPv4", "IPv6"] }))]).await?;
+    let message = condition(&scene, TURNS, "ServiceImport both", ("Ready", "True", "Ready")).await?;
+    ensure!(message.contains("derived-both"), "{message}");
+    scene.still_says(TURNS, "ServiceImport both", "/spec/ipFamilies", json!(["IPv6"])).await?;
+    stop(agent).await
+}
+
 pub(crate) async fn definitions_deleted_and_made_again_delete_no_derived_service(
     bed: Arc<Bed>,
 ) -> Result<()> {

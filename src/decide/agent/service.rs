@@ -147,7 +147,7 @@ pub fn corrected(there: &Service, plan: &Plan<'_>) -> Option<Service> {
     let same = metadata.labels == there.metadata.labels
         && metadata.annotations == there.metadata.annotations
         && essence(&spec) == essence(&live);
-    (!same).then(|| Service { metadata, spec: Some(spec), status: None })
+    (!same).then_some(Service { metadata, spec: Some(spec), status: None })
 }
 
 /// Whether a derived Service has to go before it can be what it is to be: an address cannot be given, taken away or changed in place.

@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "what is made on the spot is given away")]
+
 mod exports;
 mod imports;
 mod slices;

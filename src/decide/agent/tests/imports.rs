@@ -124,7 +124,7 @@ fn what_somebody_edits_is_put_right_and_a_second_look_changes_nothing() {
         assert_eq!(right.metadata.resource_version.as_deref(), Some("5"));
         assert_eq!(change(&imported, &right), None);
     }
-    let mut annotated = there.clone();
+    let mut annotated = there;
     annotated.metadata.annotations.as_mut().unwrap().insert("team".to_owned(), "a".to_owned());
     assert_eq!(change(&imported, &annotated), None, "what others note does not matter");
 }
@@ -174,7 +174,7 @@ fn addresses_are_the_users_those_of_before_or_any() {
     let both = vec!["10.0.0.7".to_owned(), "fd00::7".to_owned()];
     assert_eq!(addresses(&kept, &[]), Addresses::Kept(both.clone()));
     assert_eq!(addresses(&kept, &[IpFamily::V6]), Addresses::Kept(vec!["fd00::7".to_owned()]));
-    let mut told = kept.clone();
+    let mut told = kept;
     told.spec.ips = both;
     assert!(matches!(addresses(&told, &[]), Addresses::Kept(_)), "we said so ourselves");
     told.spec.ips = vec!["10.0.0.99".to_owned()];
