@@ -196,8 +196,9 @@ impl Exchange {
     }
 
     /// Takes note of the ranges that a member's endpoints must be in.
-    pub fn set_ranges(&mut self, cluster: &ClusterName, ranges: Option<Box<[Cidr]>>) {
+    pub fn set_ranges(&mut self, cluster: &ClusterName, ranges: Option<Box<[Cidr]>>) -> Dirty {
         self.members.entry(cluster.clone()).or_default().ranges = ranges;
+        Dirty::new()
     }
 
     /// Takes note of a ServiceExport of a member; none if it is gone.

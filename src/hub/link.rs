@@ -25,8 +25,9 @@ pub use self::health::{Health, Reachability};
 use self::session::Session;
 use super::engine::Engine;
 use crate::{
-    api::{Cluster, cluster::ClusterSpec},
+    api::{Cluster, cluster::ClusterSpec, names::annotation},
     decide::{
+        admit::cidr,
         copy::ObjectKey,
         ids::{ClusterName, ServiceKey},
     },
@@ -57,7 +58,7 @@ enum Ended {
     Renew(&'static str),
 }
 
-/// What of a Cluster leads into the member.
+/// What of a Cluster leads into the member, and what is believed of it.
 fn way(spec: &ClusterSpec) -> impl PartialEq + use<> {
     (
         spec.api_endpoint.clone(),
@@ -182,6 +183,9 @@ impl Link {
                 return Ended::Renew("there is no way into it");
             }
         };
+        let ranges = cluster.annotations().get(annotation::ENDPOINT_CIDRS);
+        let ranges = ranges.and_then(|ranges| cidr::list(ranges).ok()).map(Vec::into_boxed_slice);
+        self.engine.exchange(|exchange| exchange.set_ranges(&self.name, ranges));
         *self.session.write() = Some(session.clone());
         tokio::select! {
             ended = session.serve(&self.health) => ended,
