@@ -21,6 +21,9 @@ use crate::{
     decide::{derived, merge::ServiceSpec, record, world::World},
 };
 
+/// What an importing member gets: source cluster, address, and ports by name.
+type Got = (String, String, Vec<(String, i32)>);
+
 /// A fleet: what its members have, and what the hub knows.
 pub(super) struct Fleet {
     pub(super) view: View,
@@ -356,7 +359,7 @@ impl Fleet {
     }
 
     /// What an importing member gets from others: source cluster, address, and ports by name.
-    pub(super) fn gets(&self, member: &str) -> Vec<(String, String, Vec<(String, i32)>)> {
+    pub(super) fn gets(&self, member: &str) -> Vec<Got> {
         let imported =
             self.slices.iter().filter(|((at, _), slice)| at == member && source_key(slice).is_none());
         let shown = imported.map(|(_, slice)| {
