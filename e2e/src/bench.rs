@@ -3,6 +3,7 @@
 pub mod admission;
 mod noop;
 pub mod propagate;
+pub mod services;
 mod ways;
 
 use std::{os::unix::process::CommandExt, path::PathBuf, process::Command, time::Duration};
@@ -18,6 +19,10 @@ pub enum Bench {
     Admission(admission::Args),
     /// What propagation costs: a bare relay, and Tombolo.
     Propagate(propagate::Args),
+    /// What an export costs until its endpoints are there for an importer: a bare relay of one object, and Tombolo.
+    Export(services::Args),
+    /// What a changed endpoint costs until an importer sees it: a bare relay of one object, and Tombolo.
+    Churn(services::Args),
     /// A webhook that does nothing, as the yardstick.
     #[command(hide = true)]
     Noop(noop::Args),
@@ -37,6 +42,8 @@ impl Bench {
         match self {
             Self::Admission(args) => args.run().await,
             Self::Propagate(args) => args.run().await,
+            Self::Export(args) => args.run(services::What::Export).await,
+            Self::Churn(args) => args.run(services::What::Churn).await,
             Self::Noop(args) => args.run().await,
         }
     }

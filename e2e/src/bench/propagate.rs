@@ -25,7 +25,7 @@ use kube::{
 use serde_json::{Value, json};
 use tombolo::{api::PropagationPolicy, shell::client::client};
 
-use self::{relay::Relay, sights::Sights};
+pub(super) use self::{relay::Relay, sights::Sights};
 use super::{cpu, median, median_of, programs, resident};
 use crate::{
     bed::{Bed, Spec},
@@ -291,23 +291,23 @@ fn print(report: &Value) {
     );
 }
 
-fn ms(duration: Duration) -> f64 {
+pub(super) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-async fn config(bed: &Bed, cluster: &str) -> Result<Config> {
+pub(super) async fn config(bed: &Bed, cluster: &str) -> Result<Config> {
     let kubeconfig = Kubeconfig::read_from(bed.kubeconfig(cluster))?;
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-async fn create_namespace(client: &Client, name: &str) -> Result<()> {
+pub(super) async fn create_namespace(client: &Client, name: &str) -> Result<()> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespaces: Api<Namespace> = Api::all(client.clone());
     namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;
     Ok(())
 }
 
-fn map(name: &str) -> ConfigMap {
+pub(super) fn map(name: &str) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),

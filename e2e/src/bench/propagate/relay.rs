@@ -18,7 +18,7 @@ const AT_ONCE: usize = 32;
 
 /// A relay that runs until it is dropped.
 #[derive(Debug)]
-pub(super) struct Relay(#[expect(dead_code, reason = "held for its end")] JoinSet<()>);
+pub(in crate::bench) struct Relay(#[expect(dead_code, reason = "held for its end")] JoinSet<()>);
 
 /// One member of a relay.
 struct Member {
@@ -30,7 +30,7 @@ struct Member {
 
 impl Relay {
     /// Starts to copy the ConfigMaps of a namespace to all members.
-    pub(super) fn start(hub: &Config, members: &[Config], namespace: &'static str) -> Result<Self> {
+    pub(in crate::bench) fn start(hub: &Config, members: &[Config], namespace: &'static str) -> Result<Self> {
         let members: Vec<Arc<Member>> = members
             .iter()
             .map(|config| {

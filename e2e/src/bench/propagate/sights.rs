@@ -23,7 +23,7 @@ const ROOM: usize = 1 << 16;
 
 /// What members' watches show.
 #[derive(Debug)]
-pub(super) struct Sights {
+pub(in crate::bench) struct Sights {
     events: mpsc::Receiver<Sight>,
     /// What is there, by namespace and name: the members that have it, and since when the last of them.
     there: BTreeMap<(String, String), (BTreeSet<usize>, Instant)>,
@@ -43,7 +43,7 @@ struct Sight {
 // === impl Sights ===
 
 impl Sights {
-    pub(super) fn start(members: &[Config]) -> Result<Self> {
+    pub(in crate::bench) fn start(members: &[Config]) -> Result<Self> {
         let (sender, events) = mpsc::channel(ROOM);
         let mut watches = JoinSet::new();
         for (member, config) in members.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Sights {
     }
 
     /// Waits until all members have objects of these names, and says since when.
-    pub(super) async fn until_seen(
+    pub(in crate::bench) async fn until_seen(
         &mut self,
         namespace: &str,
         names: impl IntoIterator<Item = String>,
@@ -79,7 +79,7 @@ impl Sights {
     }
 
     /// Waits until no member has a measured object in a namespace.
-    pub(super) async fn until_none(&mut self, namespace: &str) -> Result<()> {
+    pub(in crate::bench) async fn until_none(&mut self, namespace: &str) -> Result<()> {
         while self.there.keys().any(|key| key.0 == namespace) {
             self.next().await.context("objects did not go")?;
         }
