@@ -181,6 +181,15 @@ impl Session {
         }
     }
 
+    /// Takes note of a change of a part.
+    fn note(&self, part: Part, change: impl FnOnce(&mut Exchange) -> Dirty) {
+        match part {
+            // Admission judges by them too.
+            Part::Exports => self.engine.exchange_exports(&self.name, change),
+            _ => self.engine.exchange(change),
+        }
+    }
+
     /// The version in which a kind of the Multi-Cluster Services API is served, and the UID of its CustomResourceDefinition.
     async fn custom_version(&self, kind: &GroupKind) -> Option<(Version, String)> {
         let served = discover(&self.writer).await.ok()?;
@@ -189,10 +198,15 @@ impl Session {
             let api_version = format!("{}/{}", kind.group, version.name());
             served.version(kind, &api_version).is_some()
         })?;
+        Some((version, self.definition(kind).await?))
+    }
+
+    /// The UID of a kind's CustomResourceDefinition, if that is there and stays.
+    async fn definition(&self, kind: &GroupKind) -> Option<String> {
         let crds: Api<CustomResourceDefinition> = Api::all(self.writer.clone());
         let crd = crds.get_metadata(&format!("{}s.{}", kind.kind.to_lowercase(), kind.group)).await.ok()?;
         let there = crd.metadata.deletion_timestamp.is_none();
-        there.then(|| (version, crd.metadata.uid.unwrap_or_default()))
+        there.then(|| crd.metadata.uid.unwrap_or_default())
     }
 
     async fn follow_slices(
@@ -228,37 +242,29 @@ impl Session {
                 Ok(Event::InitApply(object)) => {
                     if let Some(key) = (seen.key)(&object) {
                         listed.insert((key.clone(), object.name_any().into()));
-                        self.engine.exchange_exports(&self.name, |exchange| {
-                            (seen.see)(exchange, self, &key, object)
-                        });
+                        self.note(seen.part, |exchange| (seen.see)(exchange, self, &key, object));
                     }
                 }
                 Ok(Event::InitDone) if later.is_none() => {
-                    self.engine.exchange_exports(&self.name, |exchange| {
-                        exchange.retain(&self.name, seen.part, &listed)
-                    });
+                    self.note(seen.part, |exchange| exchange.retain(&self.name, seen.part, &listed));
                     listed.clear();
                     self.engine.tell_unknown();
                 }
                 Ok(Event::InitDone) => {}
                 Ok(Event::Apply(object)) => {
                     if let Some(key) = (seen.key)(&object) {
-                        self.engine.exchange_exports(&self.name, |exchange| {
-                            (seen.see)(exchange, self, &key, object)
-                        });
+                        self.note(seen.part, |exchange| (seen.see)(exchange, self, &key, object));
                     }
                 }
                 Ok(Event::Delete(object)) => {
                     let Some(key) = (seen.key)(&object) else { continue };
                     if let Some((kind, _)) = custom
-                        && self.custom_version(kind).await.is_none()
+                        && self.definition(kind).await.is_none()
                     {
                         // The whole kind goes: that says nothing of what it had.
                         return;
                     }
-                    self.engine.exchange_exports(&self.name, |exchange| {
-                        (seen.lose)(exchange, self, &key, &object.name_any())
-                    });
+                    self.note(seen.part, |exchange| (seen.lose)(exchange, self, &key, &object.name_any()));
                 }
                 Err(e) => {
                     tracing::debug!(member = %self.name, part = ?seen.part, "a watch broke, trying again: {e:#}");
