@@ -160,7 +160,10 @@ impl Component {
     /// Fails unless the process runs and says that it is ready.
     pub async fn check(&mut self) -> Result<()> {
         self.process.check()?;
-        let answer = get(self.health, "/readyz").await?;
+        let answer = get(self.health, "/readyz").await;
+        // It may have ended just now.
+        self.process.check()?;
+        let answer = answer.with_context(|| format!("{} does not answer", self.process.name))?;
         ensure!(answer.starts_with("HTTP/1.0 200"), "{}: {answer}", self.process.name);
         Ok(())
     }
