@@ -111,7 +111,8 @@ pub(crate) async fn e4_addresses_are_in_the_order_of_the_families_and_the_first_
     for _ in 0..10 {
         scene.delete(HERE, &[DERIVED]).await?;
         scene.arrives(&[HERE], DERIVED).await?;
-        scene.still_says(HERE, DERIVED, "/spec/clusterIPs", both.clone()).await?;
+        scene.still_says(HERE, DERIVED, "/spec/clusterIPs/0", both[0].clone()).await?;
+        scene.says(HERE, DERIVED, "/spec/clusterIPs", both.clone()).await?;
     }
 
     // A family less, and one more: the first one is for life.
