@@ -16,7 +16,7 @@ use crate::{
         agent::{
             condition::Verdict,
             import::{Addresses, addresses, not_supported, pending, wanted_families},
-            service::{Plan, corrected, fresh, is_derived, is_headless, must_go},
+            service::{Plan, corrected, family, fresh, is_derived, is_headless, must_go},
         },
         ids::ServiceKey,
         merge::IpFamily,
@@ -90,6 +90,8 @@ impl Agent {
                 let words = format!("Service {name} is being deleted; it is made again then");
                 return Ok(Made::Not(pending(words)));
             }
+            let of_given: Vec<_> = given.iter().filter_map(|address| family(address)).collect();
+            let families = if wanted.is_empty() && given.len() > 1 { of_given } else { families };
             match self.attempt(there, &target.plan(&families, &given)).await {
                 Ok(service) => {
                     self.waiting.lock().remove(key);
@@ -110,13 +112,22 @@ impl Agent {
         match there {
             Some(service) if must_go(&service, plan) => {
                 self.delete_service(&service).await?;
-                self.create_service(&fresh(plan)).await
+                self.make(plan).await
             }
             Some(service) => match corrected(&service, plan) {
                 Some(service) => self.replace_service(&service).await,
                 None => Ok(service),
             },
-            None => self.create_service(&fresh(plan)).await,
+            None => self.make(plan).await,
+        }
+    }
+
+    /// Makes a derived Service; where it is to have two addresses, the second is given to it then.
+    async fn make(&self, plan: &Plan<'_>) -> kube::Result<Arc<Service>> {
+        let service = self.create_service(&fresh(plan)).await?;
+        match corrected(&service, plan) {
+            Some(whole) => self.replace_service(&whole).await,
+            None => Ok(service),
         }
     }
 
@@ -195,7 +206,7 @@ impl Agent {
         let asked = import.spec.ips.join(", ");
         let given = service.spec.as_ref().and_then(|spec| spec.cluster_ips.clone()).unwrap_or_default();
         let why = match self.objection(&fresh(&target.plan(&[], &import.spec.ips))).await {
-            Some(objection) => objection,
+            Some(objection) => objection.message,
             None => {
                 "an address stays for the life of its Service: delete the Service to change it".to_owned()
             }

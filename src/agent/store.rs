@@ -4,7 +4,7 @@
 //! look that comes before the watch does must not do the same again.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Debug,
     sync::Arc,
 };
@@ -40,10 +40,38 @@ pub(super) trait Kept: Resource + Clone + Debug + DeserializeOwned + Send + Sync
 pub(super) struct Store<K> {
     all: BTreeMap<Name, Arc<K>>,
     by_service: BTreeMap<ServiceKey, BTreeSet<Name>>,
-    /// UIDs of what we deleted and the watch may still show.
-    ghosts: BTreeSet<String>,
+    dead: Dead,
     /// Whether all objects are known.
     pub(super) known: bool,
+}
+
+/// UIDs of what was deleted lately, by us or by others: a watch may still show it, and so may the answer to a write of ours that came
+/// before the deletion and is read after it.
+#[derive(Debug, Default)]
+struct Dead {
+    uids: BTreeSet<String>,
+    order: VecDeque<String>,
+}
+
+/// As many are remembered: more than die while a request is answered.
+const REMEMBERED: usize = 4096;
+
+// === impl Dead ===
+
+impl Dead {
+    fn insert(&mut self, uid: Option<String>) {
+        let Some(uid) = uid.filter(|uid| self.uids.insert(uid.clone())) else { return };
+        self.order.push_back(uid);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+    }
+
+    fn has(&self, object: &impl Resource) -> bool {
+        object.meta().uid.as_ref().is_some_and(|uid| self.uids.contains(uid))
+    }
 }
 
 // === impl Kept ===
@@ -99,15 +127,14 @@ impl Kept for EndpointSlice {
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
-        Self { all: BTreeMap::new(), by_service: BTreeMap::new(), ghosts: BTreeSet::new(), known: false }
+        Self { all: BTreeMap::new(), by_service: BTreeMap::new(), dead: Dead::default(), known: false }
     }
 }
 
 impl<K: Kept> Store<K> {
     /// An object by namespace and name.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        let found = self.all.get(&(namespace.to_owned(), name.to_owned()))?;
-        (!self.is_ghost(&**found)).then(|| found.clone())
+        self.all.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// The objects that concern a service.
@@ -118,7 +145,7 @@ impl<K: Kept> Store<K> {
 
     /// Whether there is an object of a sort.
     pub(super) fn any(&self, sort: impl Fn(&K) -> bool) -> bool {
-        self.all.values().any(|object| sort(object) && !self.is_ghost(object))
+        self.all.values().any(|object| sort(object))
     }
 
     /// All services that something concerns.
@@ -132,7 +159,7 @@ impl<K: Kept> Store<K> {
         let name = name(&object);
         let before = self.all.get(&name);
         let stale = before.is_some_and(|before| !is_newer(&object, &**before));
-        if (stale && !listed) || self.is_ghost(&object) {
+        if !listed && (stale || self.dead.has(&object)) {
             return BTreeSet::new();
         }
         object.slim();
@@ -148,37 +175,30 @@ impl<K: Kept> Store<K> {
 
     /// Takes note that an object is gone.
     pub(super) fn lose(&mut self, object: &K) -> BTreeSet<ServiceKey> {
-        if let Some(uid) = object.uid() {
-            self.ghosts.remove(&uid);
-        }
+        self.dead.insert(object.uid());
         let name = name(object);
         // One of that name may have been made since.
-        let newer = self
-            .all
-            .get(&name)
-            .is_some_and(|there| is_newer(&**there, object) && there.uid() != object.uid());
-        if newer { BTreeSet::new() } else { self.remove(&name) }
+        if self.all.get(&name).is_some_and(|there| there.uid() == object.uid()) {
+            self.remove(&name);
+        }
+        object.services().into_iter().collect()
     }
 
     /// Takes note that a list was complete.
     pub(super) fn retain(&mut self, listed: &BTreeSet<Name>) -> BTreeSet<ServiceKey> {
         let gone: Vec<Name> = self.all.keys().filter(|name| !listed.contains(*name)).cloned().collect();
-        self.ghosts.clear();
         self.known = true;
         gone.iter().flat_map(|name| self.remove(name)).collect()
     }
 
     /// Takes note that we deleted an object, which the watch has not shown yet.
     pub(super) fn forget(&mut self, object: &K) {
-        self.ghosts.extend(object.uid());
-    }
-
-    fn is_ghost(&self, object: &K) -> bool {
-        object.meta().uid.as_ref().is_some_and(|uid| self.ghosts.contains(uid))
+        self.lose(object);
     }
 
     fn remove(&mut self, name: &Name) -> BTreeSet<ServiceKey> {
         let Some(object) = self.all.remove(name) else { return BTreeSet::new() };
+        self.dead.insert(object.uid());
         let touched = object.services().into_iter().collect();
         self.unlink(name, &touched);
         touched
@@ -263,10 +283,24 @@ mod tests {
         assert!(store.get("shop", "a").is_none());
         assert!(store.take(slice(2, "u", "web"), false).is_empty(), "a late word of it");
         store.take(slice(4, "v", "web"), false);
-        assert!(store.lose(&slice(3, "u", "web")).is_empty());
+        store.lose(&slice(3, "u", "web"));
         assert_eq!(store.get("shop", "a").unwrap().uid().unwrap(), "v");
         assert!(!store.lose(&slice(5, "v", "web")).is_empty());
         assert!(store.get("shop", "a").is_none() && store.services().next().is_none());
+    }
+
+    #[test]
+    fn an_answer_that_is_read_after_the_deletion_brings_nothing_back() {
+        let mut store = Store::default();
+        store.take(slice(1, "u", "web"), false);
+        store.lose(&slice(3, "u", "web"));
+        assert!(store.take(slice(2, "u", "web"), false).is_empty(), "what we wrote before it was deleted");
+        assert!(store.get("shop", "a").is_none());
+        store.retain(&BTreeSet::new());
+        assert!(
+            !store.take(slice(2, "u", "web"), true).is_empty(),
+            "a cluster that was restored has it again"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::Status,
 };
 use serde_json::json;
 
@@ -117,10 +118,10 @@ impl Agent {
     }
 
     /// Says what the API server has against a Service, if it has something.
-    pub(super) async fn objection(&self, service: &Service) -> Option<String> {
+    pub(super) async fn objection(&self, service: &Service) -> Option<Box<Status>> {
         let parameters = PostParams { dry_run: true, ..posted() };
         match self.services(service).create(&parameters, service).await {
-            Err(kube::Error::Api(status)) if status.code == 422 => Some(status.message),
+            Err(kube::Error::Api(status)) if status.code == 422 => Some(status),
             _ => None,
         }
     }

@@ -38,13 +38,13 @@ fn cluster_rules() -> Vec<PolicyRule> {
           "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": [mcs], "resources": ["serviceexports/status", "serviceimports/status"], "verbs": ["patch"] },
         { "apiGroups": [""], "resources": ["services"],
-          "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"] },
+          "verbs": ["get", "list", "watch", "create", "update", "delete"] },
         { "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
           "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"] },
         // It waits for the API's definitions where they come later.
         { "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
           "verbs": ["get", "list", "watch"] },
-        { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
+        { "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
     ]))
 }
 

@@ -90,20 +90,6 @@ pub(crate) async fn a_derived_service_cannot_be_exported(bed: Arc<Bed>) -> Resul
     Ok(())
 }
 
-pub(crate) async fn an_export_deleted_while_its_record_is_being_written_stays_deleted(
-    bed: Arc<Bed>,
-) -> Result<()> {
-    let scene = scene(&bed, "deleted").await?;
-    scene.apply(HERE, [service("serve", json!({}))]).await?;
-    for _ in 0..40 {
-        scene.apply(HERE, [export("serve")]).await?;
-        scene.delete(HERE, &["ServiceExport serve"]).await?;
-    }
-    settles(&scene, HERE).await?;
-    scene.is_absent(&[HERE], "ServiceExport serve").await?;
-    sources(&scene, HERE, "serve", &[]).await.map(drop)
-}
-
 pub(crate) async fn source_slices_follow_and_what_somebody_edits_or_deletes_is_put_right(
     bed: Arc<Bed>,
 ) -> Result<()> {

@@ -58,7 +58,9 @@ pub(crate) async fn a_restart_writes_nothing_and_what_changed_meanwhile_is_seen_
     }
     scene.apply(TURNS, [import("headless", json!({ "type": "Headless" })), export("nothing")]).await?;
     scene.apply(TURNS, [import("preset", json!({ "ips": ["192.0.2.9"] }))]).await?;
+    scene.apply(TURNS, [import("robbed", json!({}))]).await?;
     let ip = address(&scene, TURNS, "one-imported").await?;
+    let stolen = address(&scene, TURNS, "robbed").await?;
     condition(&scene, TURNS, "ServiceImport headless", ("Ready", "True", "Ready")).await?;
     condition(&scene, TURNS, "ServiceImport preset", ("Ready", "False", "Pending")).await?;
     sources(&scene, TURNS, "two", &[3]).await?;
@@ -77,12 +79,21 @@ pub(crate) async fn a_restart_writes_nothing_and_what_changed_meanwhile_is_seen_
     scene
         .delete(TURNS, &["Service derived-one-imported", "ServiceImport two-imported", "Service two"])
         .await?;
+    scene.delete(TURNS, &["Service derived-robbed"]).await?;
+    scene.apply(TURNS, [service("thief", json!({ "clusterIP": stolen }))]).await?;
     let third = agent(&bed, TURNS, "agent-later").await?;
     sources(&scene, TURNS, "one", &[4]).await?;
     scene.arrives(&[TURNS], "Service derived-one-imported").await?;
     scene.still_says(TURNS, "Service derived-one-imported", "/spec/clusterIP", ip).await?;
     scene.goes(&[TURNS], "Service derived-two-imported").await?;
     condition(&scene, TURNS, "ServiceExport two", ("Valid", "False", "NoService")).await?;
+    // An address that was given away meanwhile is not to be had again, and one is told so.
+    scene.arrives(&[TURNS], "Service derived-robbed").await?;
+    let other = scene.field(TURNS, "Service derived-robbed", "/spec/clusterIP").await?;
+    ensure!(other != stolen.as_str(), "{other}");
+    scene.says(TURNS, "ServiceImport robbed", "/spec/ips", json!([other])).await?;
+    let events = bed.kubectl("member3").run(&["--namespace=restart", "get", "events"])?;
+    ensure!(events.contains("AddressNotAvailable"), "{events}");
     stop(third).await
 }
 
@@ -112,6 +123,31 @@ pub(crate) async fn two_agents_do_the_work_once_and_the_second_takes_over(bed: A
     scene.apply(TURNS, [slice("by-hand", "serve", 2)]).await?;
     sources(&scene, TURNS, "serve", &[2]).await?;
     stop(second).await
+}
+
+pub(crate) async fn an_export_deleted_while_its_record_is_being_written_stays_deleted(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let mut turn = TURN.lock().await;
+    prepare(&bed, &mut turn)?;
+    // This one has all rights: what joining gives an agent would not let it make an export.
+    let agent = agent(&bed, TURNS, "agent-with-all-rights").await?;
+    leads(&agent).await?;
+    let scene = scene_in(&bed, TURNS, "deleted").await?;
+    let names: Vec<_> = (0..40).map(|number| format!("serve-{number}")).collect();
+    for name in &names {
+        scene.apply(TURNS, [service(name, json!({}))]).await?;
+    }
+    for name in &names {
+        scene.apply(TURNS, [export(name)]).await?;
+        scene.delete(TURNS, &[&format!("ServiceExport {name}")]).await?;
+    }
+    settles(&scene, TURNS).await?;
+    for name in &names {
+        scene.is_absent(&[TURNS], &format!("ServiceExport {name}")).await?;
+        sources(&scene, TURNS, name, &[]).await?;
+    }
+    stop(agent).await
 }
 
 pub(crate) async fn e6_a_family_that_the_cluster_lacks_is_said_to_be_not_supported(

@@ -99,7 +99,8 @@ pub fn is_headless(spec: &ServiceImportSpec) -> bool {
     spec.type_ == ServiceImportType::Headless
 }
 
-/// The Service to be made.
+/// The Service to be made. One that is to have two addresses gets the first one: an API server that refuses the second of two forgets to
+/// free the first (Kubernetes 1.36). [`corrected`] gives it the other.
 pub fn fresh(plan: &Plan<'_>) -> Service {
     let headless = is_headless(plan.spec);
     let mut families = plan.families.to_vec();
@@ -107,6 +108,9 @@ pub fn fresh(plan: &Plan<'_>) -> Service {
     // The first address decides which family is the first.
     if let Some(first) = addresses.first().and_then(|address| family(address)) {
         families.sort_by_key(|family| *family != first);
+        if addresses.len() > 1 {
+            families = vec![first];
+        }
     }
     let mut spec = ServiceSpec { ip_family_policy: policy(families.len()), ..body(plan.spec) };
     spec.ip_families = names(&families);
@@ -116,7 +120,7 @@ pub fn fresh(plan: &Plan<'_>) -> Service {
         spec.ip_family_policy = spec.ip_family_policy.or_else(|| policy(1));
     } else if let Some(first) = addresses.first() {
         spec.cluster_ip = Some(first.clone());
-        spec.cluster_ips = Some(addresses.to_vec());
+        spec.cluster_ips = Some(vec![first.clone()]);
     }
     let metadata = ObjectMeta {
         namespace: Some(plan.key.namespace.to_string()),
@@ -139,7 +143,12 @@ pub fn corrected(there: &Service, plan: &Plan<'_>) -> Option<Service> {
     let families = kept_families(&live, plan.families);
     if families != families_of(&live) {
         spec.ip_family_policy = policy(families.len());
-        spec.cluster_ips = live.cluster_ips.map(|ips| ips.into_iter().take(families.len()).collect());
+        let there = live.cluster_ips.unwrap_or_default();
+        let added =
+            plan.addresses.iter().filter(|address| !there.contains(address) && !is_headless(plan.spec));
+        let added =
+            added.filter(|address| family(address).is_some_and(|family| families[1..].contains(&family)));
+        spec.cluster_ips = Some(there.iter().chain(added).take(families.len()).cloned().collect());
         spec.ip_families = names(&families);
     }
     let live = there.spec.clone().unwrap_or_default();

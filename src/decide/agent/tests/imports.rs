@@ -161,6 +161,17 @@ fn a_service_that_is_made_again_gets_its_addresses_again_and_the_first_decides_t
     let spec = made(&imported, &[IpFamily::V4, IpFamily::V6], &kept).spec.unwrap();
     assert_eq!(spec.cluster_ips.unwrap(), kept);
     assert_eq!(spec.ip_families.unwrap(), ["IPv6", "IPv4"]);
+    let two = ["fd00::7".to_owned(), "10.0.0.7".to_owned()];
+    let both = [IpFamily::V4, IpFamily::V6];
+    let first = made(&imported, &both, &two);
+    assert_eq!(
+        first.spec.as_ref().unwrap().cluster_ips.as_ref().unwrap()[..],
+        two[..1],
+        "one after the other"
+    );
+    let second = with(&imported, &both, &two, |plan| corrected(&first, plan)).unwrap().spec.unwrap();
+    assert_eq!(second.cluster_ips.unwrap(), two);
+    assert_eq!(second.ip_families.unwrap(), ["IPv6", "IPv4"]);
     let headless = import(json!({ "spec": { "type": "Headless" } }));
     let spec = made(&headless, &[], &kept).spec.unwrap();
     assert_eq!((spec.cluster_ip.as_deref(), spec.cluster_ips), (Some("None"), None));
