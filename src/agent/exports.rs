@@ -1,6 +1,6 @@
 //! Exports: whether each is valid, the record of its Service beside it, and its source slices.
 
-use futures::future::try_join;
+use futures::future::join;
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition, jiff::Timestamp,
 };
@@ -58,11 +58,15 @@ impl Agent {
                 let wanted = sources(key, &service, look.originals(key), self.most);
                 let record = record::write(&service);
                 let told = self.tell(export, Some(&record), valid());
-                try_join(told, self.write_slices(wanted.clone(), &ours)).await?;
+                // Neither cuts the other off: a request that was sent is waited for.
+                let (told, written) = join(told, self.write_slices(wanted.clone(), &ours)).await;
+                told.and(written)?;
                 Ok(Exported::Something(service, wanted))
             }
             Err(verdict) => {
-                try_join(self.tell(export, None, verdict), self.write_slices(Vec::new(), &ours)).await?;
+                let told = self.tell(export, None, verdict);
+                let (told, written) = join(told, self.write_slices(Vec::new(), &ours)).await;
+                told.and(written)?;
                 Ok(Exported::Nothing)
             }
         }

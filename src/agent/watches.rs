@@ -263,3 +263,64 @@ impl Definition {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinitionCondition, CustomResourceDefinitionStatus,
+    };
+
+    use super::*;
+    use crate::api::crds::{Role, definitions};
+
+    /// Our own definition of ServiceImports, as an API server has it.
+    fn definition() -> CustomResourceDefinition {
+        let all = definitions(Role::Member).into_iter();
+        let mut definition = all.last().unwrap();
+        assert_eq!(definition.spec.names.kind, "ServiceImport");
+        definition.metadata.uid = Some("one".to_owned());
+        let established = CustomResourceDefinitionCondition {
+            type_: "Established".to_owned(),
+            status: "True".to_owned(),
+            ..CustomResourceDefinitionCondition::default()
+        };
+        let conditions = Some(vec![established]);
+        definition.status =
+            Some(CustomResourceDefinitionStatus { conditions, ..CustomResourceDefinitionStatus::default() });
+        definition
+    }
+
+    #[test]
+    fn the_newest_version_that_is_served_is_spoken() {
+        let mut definition = definition();
+        assert_eq!(Definition::of(&definition).unwrap().version, Version::V1Beta1);
+        definition.spec.versions.retain(|version| version.name == "v1alpha1");
+        assert_eq!(Definition::of(&definition).unwrap().version, Version::V1Alpha1);
+        definition.spec.versions[0].served = false;
+        assert_eq!(Definition::of(&definition), None);
+    }
+
+    #[test]
+    fn an_older_definition_has_no_word_for_where_the_endpoints_are() {
+        let mut definition = definition();
+        assert!(Definition::of(&definition).unwrap().says_where);
+        for version in &mut definition.spec.versions {
+            let schema = version.schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+            let status = schema.properties.as_mut().unwrap().get_mut("status").unwrap();
+            status.properties.as_mut().unwrap().remove("endpointSliceObjects");
+        }
+        assert!(!Definition::of(&definition).unwrap().says_where);
+    }
+
+    #[test]
+    fn a_definition_that_is_not_served_yet_or_is_about_to_go_is_not_used() {
+        let mut definition = definition();
+        assert!(Definition::of(&definition).unwrap().usable);
+        definition.metadata.deletion_timestamp =
+            Some(serde_json::from_str(r#""2026-01-01T00:00:00Z""#).unwrap());
+        assert!(!Definition::of(&definition).unwrap().usable);
+        definition.metadata.deletion_timestamp = None;
+        definition.status = None;
+        assert!(!Definition::of(&definition).unwrap().usable);
+    }
+}
