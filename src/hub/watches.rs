@@ -154,6 +154,10 @@ where
                 }
             }
             // Once it was synced it stays good enough to judge by; admission is checked again at reconciliation.
+            Err(e) if is_passing(&e) => {
+                tracing::debug!(name, "the watch begins anew: {e:#}");
+                continue;
+            }
             Err(e) => {
                 tracing::warn!(name, "the watch broke, trying again: {e:#}");
                 continue;
@@ -175,4 +179,17 @@ fn by_policy<K: Resource>(object: &K) -> Option<PolicyKey> {
 
 fn by_service<K: Resource>(object: &K) -> Option<ServiceKey> {
     ServiceKey::parse(&object.namespace().unwrap_or_default(), &object.name_any()).ok()
+}
+
+/// Whether a watch ended as watches do all day: what it would go on from is forgotten, or its kind has just come.
+fn is_passing(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    let (InitialListFailed(kube::Error::Api(status))
+    | WatchStartFailed(kube::Error::Api(status))
+    | WatchFailed(kube::Error::Api(status))
+    | WatchError(status)) = error
+    else {
+        return false;
+    };
+    matches!(status.code, 410 | 429)
 }
