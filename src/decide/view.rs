@@ -60,6 +60,8 @@ pub struct Changes {
     pub members: BTreeSet<ClusterName>,
     /// Whether any Cluster was written at all: its annotations and its status matter too.
     pub clusters: bool,
+    /// Services of which an export or import came or went: that decides who imports them.
+    pub services: BTreeSet<ServiceKey>,
     /// Whether a kind was read as a whole for the first time.
     pub synced: bool,
 }
@@ -333,23 +335,26 @@ policies! {
 }
 
 macro_rules! templates {
-    ($($Kind:ty: $apply:ident, $delete:ident, $retain:ident, $map:ident, $Source:ident;)+) => {
+    ($($Kind:ty: $apply:ident, $delete:ident, $retain:ident, $map:ident, $Source:ident, $exchanged:literal;)+) => {
         impl View {$(
             #[doc = concat!("Takes note of a ", stringify!($Kind), ". One whose name is none is left out.")]
             pub fn $apply(&mut self, object: $Kind) {
                 if let Some((key, template)) = keyed(&object.metadata, &object) {
-                    self.$map.insert(key, template);
+                    let new = self.$map.insert(key.clone(), template).is_none();
+                    self.changes.services.extend((new && $exchanged).then_some(key));
                 }
             }
 
             #[doc = concat!("Takes note that a ", stringify!($Kind), " is gone.")]
             pub fn $delete(&mut self, key: &ServiceKey) {
-                self.$map.remove(key);
+                let gone = self.$map.remove(key).is_some();
+                self.changes.services.extend((gone && $exchanged).then(|| key.clone()));
             }
 
             #[doc = concat!("Takes note that these are all objects of the kind ", stringify!($Kind), ".")]
             pub fn $retain(&mut self, all: &BTreeSet<ServiceKey>) {
-                self.$map.retain(|key, _| all.contains(key));
+                let gone: Vec<_> = self.$map.keys().filter(|key| !all.contains(*key)).cloned().collect();
+                gone.iter().for_each(|key| self.$delete(key));
                 self.set_synced(Source::$Source);
             }
         )+}
@@ -357,9 +362,9 @@ macro_rules! templates {
 }
 
 templates! {
-    core::Service: apply_service, delete_service, retain_services, services, Services;
-    ServiceExport: apply_export, delete_export, retain_exports, exports, ServiceExports;
-    ServiceImport: apply_import, delete_import, retain_imports, imports, ServiceImports;
+    core::Service: apply_service, delete_service, retain_services, services, Services, false;
+    ServiceExport: apply_export, delete_export, retain_exports, exports, ServiceExports, true;
+    ServiceImport: apply_import, delete_import, retain_imports, imports, ServiceImports, true;
 }
 
 fn keyed(metadata: &ObjectMeta, object: &impl Serialize) -> Option<(ServiceKey, Template)> {

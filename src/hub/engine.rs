@@ -241,6 +241,9 @@ impl Engine {
             if members || changes.synced {
                 self.exchange(|exchange| exchange.everything());
             }
+            for key in &changes.services {
+                self.exchange(|exchange| exchange.everywhere(key));
+            }
             if changes.clusters || changes.synced {
                 self.members_changed.notify_one();
             }

@@ -149,3 +149,25 @@ fn an_offer_is_what_makes_sense_of_a_service() {
     assert_eq!(offer.service_type.as_str(), "Headless");
     assert!(!offer.external_name);
 }
+
+#[test]
+fn an_export_or_import_that_comes_or_goes_is_told_once() {
+    let mut view = View::new("tombolo-system");
+    let import = || -> ServiceImport {
+        let spec = serde_json::json!({ "type": "ClusterSetIP", "ports": [] });
+        serde_json::from_value(
+            serde_json::json!({ "metadata": { "namespace": "shop", "name": "serve" }, "spec": spec }),
+        )
+        .unwrap()
+    };
+    let key = ServiceKey::parse("shop", "serve").unwrap();
+    let told = |view: &mut View| view.take_changes().services.into_iter().collect::<Vec<_>>();
+    view.apply_import(import());
+    assert_eq!(told(&mut view), std::slice::from_ref(&key));
+    view.apply_import(import());
+    assert!(told(&mut view).is_empty());
+    view.retain_imports(&BTreeSet::new());
+    assert_eq!(told(&mut view), std::slice::from_ref(&key));
+    view.delete_import(&key);
+    assert!(told(&mut view).is_empty());
+}
