@@ -31,7 +31,11 @@ use super::{
     engine::Engine,
     served::{Version, discover},
 };
-use crate::decide::{copy::ObjectKey, select::GroupKind};
+use crate::decide::{
+    copy::ObjectKey,
+    exchange::{export_kind, import_kind},
+    select::GroupKind,
+};
 
 /// Between two looks while a kind is not served.
 const SOON: Duration = Duration::from_secs(2);
@@ -175,6 +179,10 @@ async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
                 let all = std::mem::take(&mut listed);
                 engine.change(|world, view| world.retain_templates(view, &kind, &all));
                 engine.report.look_again();
+                if kind == export_kind() || kind == import_kind() {
+                    // Until now nobody could tell who imports what.
+                    engine.exchange(|exchange| exchange.everything());
+                }
             }
             Ok(Event::Apply(object)) => apply(object),
             Ok(Event::Delete(object)) => {
