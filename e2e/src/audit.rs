@@ -22,8 +22,14 @@ omitStages: [RequestReceived]
 rules:
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
-- level: None
 ";
+/// What is logged besides, where one asks for it: all that Tombolo's accounts do.
+const ACCOUNTS: &str = "- level: Metadata
+  userGroups: [system:serviceaccounts:tombolo-system]
+";
+const NOTHING_ELSE: &str = "- level: None\n";
+/// What the names of accounts of Tombolo's namespace begin with.
+const ACCOUNT_PREFIX: &str = "system:serviceaccount:tombolo-system:";
 /// Who the hub is in members.
 pub const HUB_IN_MEMBERS: &str = "system:serviceaccount:tombolo-system:tombolo-hub";
 /// Who the hub is on the hub.
@@ -31,6 +37,15 @@ pub const HUB: &str = "tombolo-hub";
 
 /// Who an agent is in its member.
 pub const AGENT: &str = "tombolo-agent";
+
+/// What an API server logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// What changes something, or tries to.
+    Changes,
+    /// That, and all that accounts of Tombolo's namespace read.
+    Accounts,
+}
 
 /// The audit log of one API server.
 #[derive(Debug, Clone)]
@@ -96,9 +111,10 @@ pub struct Answer {
 }
 
 /// The flags that ask an API server for an audit log.
-pub fn flags(folder: &Path, logs: &Path) -> Result<[String; 2]> {
+pub fn flags(folder: &Path, logs: &Path, extent: Extent) -> Result<[String; 2]> {
     let policy = folder.join("audit-policy.yaml");
-    write(&policy, POLICY)?;
+    let accounts = if extent == Extent::Accounts { ACCOUNTS } else { "" };
+    write(&policy, &format!("{POLICY}{accounts}{NOTHING_ELSE}"))?;
     Ok([path("--audit-policy-file", &policy), path("--audit-log-path", &Audit::new(logs).path)])
 }
 
@@ -133,6 +149,15 @@ impl Audit {
     pub fn by_hub(&self, mark: Mark) -> Result<Vec<Request>> {
         let mut requests = self.since(mark)?;
         requests.retain(|request| request.is_by_hub() && request.is_a_change());
+        Ok(requests)
+    }
+
+    /// What accounts of Tombolo's namespace were forbidden since then.
+    pub fn forbidden(&self, mark: Mark) -> Result<Vec<Request>> {
+        let mut requests = self.since(mark)?;
+        requests.retain(|request| {
+            request.user.name.starts_with(ACCOUNT_PREFIX) && request.response_status.code == 403
+        });
         Ok(requests)
     }
 

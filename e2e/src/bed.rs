@@ -2,63 +2,29 @@
 //!
 //! [`Bed::start`] gives back a running bed; dropping it removes every trace.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+mod spec;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 
+pub use self::spec::Spec;
 use crate::{
-    addresses::{Addresses, Families, MEMBERS},
+    addresses::{Addresses, MEMBERS},
     audit::Audit,
-    control_plane::{ControlPlane, Ground, Purpose},
+    control_plane::{ControlPlane, Ground},
     etcd::Etcd,
-    images::{self, Programs},
     kubeconfig::{self, Access},
     kubectl::Kubectl,
     network::Network,
     node::{Node, Site},
-    packages,
     process::{Identity, Process},
     progress::say,
     record::{Claim, Record, Recorded},
     tombolo::{self, Component, Manner, Place, Role},
     tools::{Tool, Tools},
 };
-
-/// What a bed is made of.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct Spec {
-    /// How many member clusters there are.
-    #[arg(long, default_value_t = 2)]
-    pub members: usize,
-    /// Give each member a node with real pods, kube-proxy and CoreDNS (needs root).
-    #[arg(long)]
-    pub nodes: bool,
-    /// Add a cluster with a node beside the members, where the hub itself can run as pods (implies --nodes).
-    #[arg(long)]
-    pub host: bool,
-    /// Give the clusters IPv4 and IPv6, and the last member IPv6 only.
-    #[arg(long)]
-    pub dual_stack: bool,
-    /// Do not install and start Tombolo.
-    #[arg(long)]
-    pub bare: bool,
-    /// Have every API server write an audit log of all requests that change something, beside its own log.
-    #[arg(long)]
-    pub audit: bool,
-    /// More flags for `tombolo hub`.
-    #[arg(long = "hub-flag", value_name = "FLAG", allow_hyphen_values = true)]
-    pub hub_flags: Vec<String>,
-    /// Make the members members of the hub, by `tombolo join`.
-    #[arg(long, conflicts_with = "bare")]
-    pub joined: bool,
-    /// More flags for `tombolo join`.
-    #[arg(long = "join-flag", value_name = "FLAG", allow_hyphen_values = true, requires = "joined")]
-    pub join_flags: Vec<String>,
-}
 
 /// A running bed. What is first in it ends first.
 #[derive(Debug)]
@@ -86,119 +52,6 @@ struct Trace {
     record: Record,
 }
 
-// === impl Spec ===
-
-impl Spec {
-    /// A hub and members without nodes.
-    pub fn api(members: usize) -> Self {
-        Self { members, ..Self::default() }
-    }
-
-    /// A hub and members with nodes.
-    pub fn nodes(members: usize) -> Self {
-        Self { nodes: true, ..Self::api(members) }
-    }
-
-    /// The same without Tombolo.
-    #[must_use]
-    pub fn bare(self) -> Self {
-        Self { bare: true, ..self }
-    }
-
-    /// The same with members that have joined the hub.
-    #[must_use]
-    pub fn joined(self) -> Self {
-        Self { joined: true, ..self }
-    }
-
-    /// The same with audit logs.
-    #[must_use]
-    pub fn audited(self) -> Self {
-        Self { audit: true, ..self }
-    }
-
-    /// The flags that ask for this bed.
-    pub fn flags(&self) -> Vec<String> {
-        let mut flags = vec![format!("--members={}", self.members)];
-        for (set, flag) in [
-            (self.nodes, "--nodes"),
-            (self.host, "--host"),
-            (self.dual_stack, "--dual-stack"),
-            (self.bare, "--bare"),
-            (self.joined, "--joined"),
-            (self.audit, "--audit"),
-        ] {
-            flags.extend(set.then(|| flag.to_owned()));
-        }
-        flags.extend(self.hub_flags.iter().map(|flag| format!("--hub-flag={flag}")));
-        flags.extend(self.join_flags.iter().map(|flag| format!("--join-flag={flag}")));
-        flags
-    }
-
-    fn tools(&self) -> Vec<Tool> {
-        let mut tools = vec![Tool::Etcd, Tool::KubeApiserver, Tool::KubeControllerManager, Tool::Kubectl];
-        if self.nodes {
-            tools.extend([Tool::KubeScheduler, Tool::Kubelet, Tool::KubeProxy, Tool::CoreDns]);
-            tools.extend([Tool::Serve, Tool::Request, Tool::Echo, Tool::Pause]);
-        }
-        tools
-    }
-
-    /// Builds, packs and installs what must be on the machine before such a bed can start; quick when it is there.
-    pub fn provide(&self) -> Result<(Tools, Vec<PathBuf>)> {
-        let wanted = self.tools();
-        if !self.nodes {
-            return Ok((Tools::provide(&wanted)?, Vec::new()));
-        }
-        ensure!(
-            rustix::process::geteuid().is_root(),
-            "nodes need root (namespaces, mounts and packet filters): run as root, or leave --nodes and --host out"
-        );
-        packages::ensure()?;
-        raise_limits()?;
-        let tools = Tools::provide(&wanted)?;
-        let path = |tool| tools.path(tool).to_owned();
-        let programs = Programs {
-            coredns: path(Tool::CoreDns),
-            echo: path(Tool::Echo),
-            pause: path(Tool::Pause),
-            request: path(Tool::Request),
-            serve: path(Tool::Serve),
-        };
-        let archives = images::provide(&images::all(&programs)?, &Tools::cache_folder()?.join("images"))?;
-        Ok((tools, archives))
-    }
-
-    /// Names, purposes and addresses: the hub, the members in order, the host cluster.
-    fn clusters(&self, network: Option<u8>) -> Vec<(String, Purpose, Addresses)> {
-        let both = if self.dual_stack { Families::Dual } else { Families::V4 };
-        let purpose = if self.nodes { Purpose::WithNode } else { Purpose::ApiOnly };
-        let mut clusters = vec![("hub".to_owned(), Purpose::Hub, both)];
-        clusters.extend((1..=self.members).map(|member| {
-            let only_v6 = self.dual_stack && member == self.members;
-            (format!("member{member}"), purpose, if only_v6 { Families::V6 } else { both })
-        }));
-        if self.host {
-            clusters.push(("host".to_owned(), purpose, both));
-        }
-        let numbered = clusters.into_iter().zip(0..);
-        numbered
-            .map(|((name, purpose, families), n)| (name, purpose, Addresses::new(families, n, network)))
-            .collect()
-    }
-}
-
-impl fmt::Display for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = if self.nodes { "with nodes" } else { "without nodes" };
-        write!(f, "a hub and {} members {level}", self.members)?;
-        if self.host {
-            f.write_str(", and a host cluster")?;
-        }
-        Ok(())
-    }
-}
-
 // === impl Bed ===
 
 impl Bed {
@@ -223,7 +76,7 @@ impl Bed {
         let planes = try_join_all(spec.clusters(trace.record.network).into_iter().map(
             |(name, purpose, addresses)| {
                 let (folder, logs) = (state.join(&name), logs.join(&name));
-                let (etcd, tools, audit) = (&etcd, &tools, spec.audit);
+                let (etcd, tools, audit) = (&etcd, &tools, spec.extent());
                 async move {
                     let ground = Ground { folder: &folder, logs: &logs, tools, audit };
                     ControlPlane::start(&name, purpose, addresses, etcd, ground).await
@@ -454,21 +307,6 @@ pub fn log_names(folder: &Path) -> Vec<String> {
     }
     names.sort();
     names
-}
-
-/// Kubelets and containerds watch files; the kernel's default number of watchers is enough for about four nodes.
-fn raise_limits() -> Result<()> {
-    const INSTANCES: (&str, u64) = ("/proc/sys/fs/inotify/max_user_instances", 2048);
-    const WATCHES: (&str, u64) = ("/proc/sys/fs/inotify/max_user_watches", 524_288);
-    for (path, needed) in [INSTANCES, WATCHES] {
-        let now: u64 =
-            std::fs::read_to_string(path)?.trim().parse().with_context(|| format!("{path} is no number"))?;
-        if now < needed {
-            say(format_args!("raising {path} from {now} to {needed}, until the machine restarts"));
-            std::fs::write(path, needed.to_string()).with_context(|| format!("failed to raise {path}"))?;
-        }
-    }
-    Ok(())
 }
 
 // === impl Trace ===

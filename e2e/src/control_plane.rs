@@ -15,7 +15,7 @@ use kube::{Api, Client};
 
 use crate::{
     addresses::{Addresses, list},
-    audit,
+    audit::{self, Extent},
     etcd::{Etcd, path},
     kubeconfig::{self, Access, url},
     pki::{self, Authority, Pair, Subject},
@@ -51,8 +51,8 @@ pub struct Ground<'a> {
     pub logs: &'a Path,
     /// The commands.
     pub tools: &'a Tools,
-    /// Whether its API server writes an audit log.
-    pub audit: bool,
+    /// What its API server writes an audit log of, if of anything.
+    pub audit: Option<Extent>,
 }
 
 /// A running control plane.
@@ -101,8 +101,8 @@ impl ControlPlane {
         let (apiserver, server, admin, client) = ports::on_one(choose, async |port| {
             let mut command = Command::new(ground.tools.path(Tool::KubeApiserver));
             command.args(apiserver_flags(name, purpose, &addresses, port, &keys, etcd));
-            if ground.audit {
-                command.args(audit::flags(ground.folder, ground.logs)?);
+            if let Some(extent) = ground.audit {
+                command.args(audit::flags(ground.folder, ground.logs, extent)?);
             }
             let log = ground.logs.join("kube-apiserver.log");
             let _ = fs::remove_file(&log);
@@ -137,6 +137,14 @@ impl ControlPlane {
     pub fn component(&self, folder: &Path, file: &str, subject: Subject<'_>) -> Result<PathBuf> {
         let pair = self.authority.issue(file, subject, &[], &[])?;
         let access = Access::new(&self.name, &self.server, &self.authority, &pair)?;
+        let path = folder.join(format!("{file}.kubeconfig"));
+        kubeconfig::save(&path, &[access])?;
+        Ok(path)
+    }
+
+    /// A kubeconfig file for whoever has a token.
+    pub fn with_token(&self, folder: &Path, file: &str, token: &str) -> Result<PathBuf> {
+        let access = Access::with_token(&self.name, &self.server, &self.authority, token);
         let path = folder.join(format!("{file}.kubeconfig"));
         kubeconfig::save(&path, &[access])?;
         Ok(path)

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 pub use archive::{pack, stored_name};
 pub use cache::provide;
@@ -28,6 +28,8 @@ pub const SERVE: &str = "jeremyot/serve:0a40de8";
 pub const REQUEST: &str = "jeremyot/request:0a40de8";
 /// Answers over TCP, UDP and HTTP with who it is and what it got.
 pub const ECHO: &str = "tombolo.dev/echo:1";
+/// Tombolo itself.
+pub const TOMBOLO: &str = tombolo::membership::agent::IMAGE;
 /// The MCS API conformance suite's server.
 pub const SOCAT: &str = "alpine/socat:1.7.4.4";
 /// The MCS API conformance suite's client.
@@ -129,6 +131,24 @@ pub fn all(programs: &Programs) -> Result<Vec<Image>> {
             )?
         },
     ])
+}
+
+/// Tombolo's own image as this checkout makes it, under the name that charts and `tombolo join` use. The released one is static; this has
+/// the libraries that the binary loads.
+///
+/// # Errors
+///
+/// If a library of it is not found.
+pub fn tombolo(binary: &Path) -> Result<Image> {
+    let from = binary.to_str().context("the binary has a name in UTF-8")?;
+    Ok(Image {
+        names: vec![TOMBOLO.to_owned()],
+        // A path that is absolute is found as it is.
+        entries: host::with_libraries([("tombolo", from)], Path::new("/usr/local/bin"))?,
+        entrypoint: vec!["/usr/local/bin/tombolo".to_owned()],
+        user: "65532:65532".to_owned(),
+        ..Image::default()
+    })
 }
 
 fn of_one_program(name: &str, at: &str, from: &Path) -> Image {

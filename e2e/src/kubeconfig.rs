@@ -18,8 +18,14 @@ pub struct Access {
     pub name: String,
     server: String,
     authority: String,
-    cert: String,
-    key: String,
+    proof: Proof,
+}
+
+/// What shows who one is.
+#[derive(Debug, Clone)]
+enum Proof {
+    Pair { cert: String, key: String },
+    Token(String),
 }
 
 // === impl Access ===
@@ -31,13 +37,18 @@ impl Access {
             name: name.to_owned(),
             server: server.to_owned(),
             authority: encode(authority.certificate.as_bytes()),
-            cert: encode(
-                &fs::read(&pair.cert).with_context(|| format!("failed to read {}", pair.cert.display()))?,
-            ),
-            key: encode(
-                &fs::read(&pair.key).with_context(|| format!("failed to read {}", pair.key.display()))?,
-            ),
+            proof: Proof::Pair { cert: read(&pair.cert)?, key: read(&pair.key)? },
         })
+    }
+
+    /// The way in of whoever has a token.
+    pub fn with_token(name: &str, server: &str, authority: &Authority, token: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            server: server.to_owned(),
+            authority: encode(authority.certificate.as_bytes()),
+            proof: Proof::Token(token.to_owned()),
+        }
     }
 
     /// A client that gives up soon and never retries by itself: whoever waits does that.
@@ -60,6 +71,10 @@ pub fn save(path: &Path, all: &[Access]) -> Result<()> {
     write(path, &render(all))
 }
 
+fn read(path: &Path) -> Result<String> {
+    Ok(encode(&fs::read(path).with_context(|| format!("failed to read {}", path.display()))?))
+}
+
 fn encode(bytes: &[u8]) -> String {
     match serde_json::to_value(ByteString(bytes.to_owned())) {
         Ok(serde_json::Value::String(text)) => text,
@@ -75,10 +90,14 @@ fn render(all: &[Access]) -> String {
         );
     }
     text += "users:\n";
-    for Access { name, cert, key, .. } in all {
-        text += &format!(
-            "- name: {name}\n  user:\n    client-certificate-data: {cert}\n    client-key-data: {key}\n"
-        );
+    for Access { name, proof, .. } in all {
+        let proof = match proof {
+            Proof::Pair { cert, key } => {
+                format!("    client-certificate-data: {cert}\n    client-key-data: {key}\n")
+            }
+            Proof::Token(token) => format!("    token: {token}\n"),
+        };
+        text += &format!("- name: {name}\n  user:\n{proof}");
     }
     text += "contexts:\n";
     for Access { name, .. } in all {

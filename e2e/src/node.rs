@@ -109,6 +109,10 @@ impl Node {
             self.set(setting)?;
         }
         site.network.plug(&plane.addresses, &plane.name, pid)?;
+        // Nodes elsewhere have a default route. Without any, what the node itself asks of a Service ends before kube-proxy's rules.
+        for services in plane.addresses.services() {
+            network::nsenter(pid, "ip", &format!("route add {services} dev eth0"))?;
+        }
         for other in site.nodes {
             for (address, pods) in other.node().into_iter().zip(other.pods()) {
                 let ours = plane.addresses.node();

@@ -1,6 +1,9 @@
 //! A way into a cluster that can be made bad: a TLS reverse proxy before an API server.
 //!
-//! It shows a certificate of the cluster's own authority, speaks HTTP/2 and HTTP/1.1, and lets watches stream through.
+//! It shows a certificate of the cluster's own authority, speaks HTTP/2 and HTTP/1.1, and lets watches stream through. It can also lie
+//! ([`Proxy::lie`]).
+
+mod lies;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -34,6 +37,8 @@ const HOP_BY_HOP: [HeaderName; 5] =
 
 /// The largest object that an API server takes.
 const LARGEST: usize = 3 << 20;
+/// The largest list.
+const LARGEST_LIST: usize = 256 << 20;
 
 /// What becomes of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +57,7 @@ pub struct Proxy {
     /// Its URL.
     pub url: String,
     mode: watch::Sender<Mode>,
+    lies: watch::Sender<lies::Lies>,
     task: AbortHandle,
 }
 
@@ -60,6 +66,7 @@ struct Way {
     /// Two connections: what streams must not hold up what does not.
     clients: [Client; 2],
     mode: watch::Receiver<Mode>,
+    lies: watch::Receiver<lies::Lies>,
 }
 
 // === impl Proxy ===
@@ -76,7 +83,9 @@ impl Proxy {
         let authority = plane.authority.certificate.as_bytes();
         config.root_cert = Some(certificates(authority)?);
         let (mode, receiver) = watch::channel(Mode::Pass);
-        let way = Way { clients: [client(&config, None)?, client(&config, None)?], mode: receiver };
+        let (lies, told) = watch::channel(lies::Lies::new());
+        let way =
+            Way { clients: [client(&config, None)?, client(&config, None)?], mode: receiver, lies: told };
         let listener = std::net::TcpListener::bind(SocketAddr::new(LOOPBACK, 0)).context("no free port")?;
         listener.set_nonblocking(true)?;
         let url = format!("https://{}", listener.local_addr()?);
@@ -87,7 +96,21 @@ impl Proxy {
                 eprintln!("a proxy ended: {e}");
             }
         });
-        Ok(Self { url, mode, task: task.abort_handle() })
+        Ok(Self { url, mode, lies, task: task.abort_handle() })
+    }
+
+    /// Says from now on that the cluster has this EndpointSlice, ServiceExport or ServiceImport, in its lists and watches of all
+    /// namespaces; in place of one that is there.
+    pub fn lie(&self, object: serde_json::Value) -> Result<()> {
+        let key = lies::key(&object).context("such an object cannot be lied about")?;
+        let lie = lies::dated(object);
+        self.lies.send_modify(|lies| drop(lies.insert(key, lie)));
+        Ok(())
+    }
+
+    /// Tells the truth again.
+    pub fn tell_the_truth(&self) {
+        self.lies.send_modify(lies::Lies::clear);
     }
 
     /// Makes the way good or bad from now on.
@@ -113,6 +136,13 @@ async fn forward(State(mut way): State<Way>, request: Request) -> Response {
     HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let streams = path.contains("watch=true") || path.contains("watch=1");
+    let accept =
+        parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let lied = lies::asked(&path, accept).filter(|_| parts.method == http::Method::GET);
+    if lied.is_some() {
+        // What is compressed cannot be changed.
+        parts.headers.remove(header::ACCEPT_ENCODING);
+    }
     let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
         return failure("the request did not come whole");
     };
@@ -127,8 +157,25 @@ async fn forward(State(mut way): State<Way>, request: Request) -> Response {
         Ok(answer) => {
             let (mut parts, body) = answer.into_parts();
             HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
+            let mut body = Body::new(body);
+            if let Some(plural) = lied.filter(|_| parts.status.is_success()) {
+                parts.headers.remove(header::CONTENT_LENGTH);
+                body = if streams {
+                    lies::watch(body, plural, way.lies.clone())
+                } else {
+                    let Ok(whole) = axum::body::to_bytes(body, LARGEST_LIST).await else {
+                        return failure("the answer did not come whole");
+                    };
+                    Body::from(lies::list(&whole, plural, &way.lies.borrow()))
+                };
+            }
+            if let Some(lie) = lies::one(&path, &way.lies.borrow()).filter(|_| parts.status.is_success()) {
+                parts.headers.remove(header::CONTENT_LENGTH);
+                parts.headers.remove(header::CONTENT_ENCODING);
+                body = Body::from(lie.to_string());
+            }
             let cut = async move { drop(way.mode.wait_for(|mode| *mode == Mode::Fail).await) };
-            let body = Body::new(body).into_data_stream().take_until(Box::pin(cut));
+            let body = body.into_data_stream().take_until(Box::pin(cut));
             let mut answer = Response::new(Body::from_stream(body));
             *answer.status_mut() = parts.status;
             *answer.headers_mut() = parts.headers;

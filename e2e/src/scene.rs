@@ -46,7 +46,7 @@ const CLUSTER_WIDE: [&str; 12] = [
     "ValidatingWebhookConfiguration",
 ];
 /// The versions of kinds, by what their names begin with; all others are of the core.
-const VERSIONS: [(&str, &str); 19] = [
+const VERSIONS: [(&str, &str); 20] = [
     ("ClusterOverridePolicy", POLICIES),
     ("ClusterPropagationPolicy", POLICIES),
     ("ClusterRole", "rbac.authorization.k8s.io/v1"),
@@ -63,6 +63,7 @@ const VERSIONS: [(&str, &str); 19] = [
     ("Role", "rbac.authorization.k8s.io/v1"),
     ("ServiceExport", "multicluster.x-k8s.io/v1alpha1"),
     ("ServiceImport", "multicluster.x-k8s.io/v1alpha1"),
+    ("StatefulSet", "apps/v1"),
     ("ValidatingAdmissionPolicy", "admissionregistration.k8s.io/v1"),
     ("ValidatingWebhookConfiguration", "admissionregistration.k8s.io/v1"),
     ("Gadget", "rules.example/v1"),

@@ -90,9 +90,9 @@ impl Stage {
         crate::process::run(&mut self.shell(line))
     }
 
-    /// Says what the story has next and Tombolo cannot do yet.
-    pub fn not_yet(&mut self, what: &str) {
-        println!("\n── {what}\n   not there yet");
+    /// Says what the story has next and cannot be shown here.
+    pub fn left_out(&mut self, what: &str) {
+        println!("   left out: {what}");
         self.missing.push(what.to_owned());
     }
 
@@ -101,7 +101,7 @@ impl Stage {
         println!();
         say(format_args!("{} results were checked and hold", self.proven));
         if !self.missing.is_empty() {
-            say(format_args!("not there yet: {}", self.missing.join("; ")));
+            say(format_args!("left out: {}", self.missing.join("; ")));
         }
         self.bed
     }

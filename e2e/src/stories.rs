@@ -1,12 +1,12 @@
 //! The documents that Tombolo grew out of, as stories that can be played: `000`, `002` and `004`.
 //!
-//! Each is written as its document reads. What Tombolo cannot do yet is named where it would come, never played.
+//! Each is written as its document reads. What needs nodes is left out without them, and said so, never pretended.
 
 mod s000;
 mod s002;
 mod s004;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::stage::Stage;
 
@@ -44,4 +44,27 @@ impl Story {
             Self::ByPolicy => s004::play(stage).await,
         }
     }
+}
+
+/// Runs the command of the documents that asks a service, until what it prints is as promised: endpoints take a moment to arrive.
+async fn answers(
+    stage: &mut Stage,
+    promise: &str,
+    request: &str,
+    holds: impl AsyncFn(&str) -> Result<()>,
+) -> Result<()> {
+    stage.see(promise, async |stage| holds(&stage.run(request).await?).await).await
+}
+
+/// Fails unless the one slice with a label in a cluster is of IPv4, has so many endpoints and, if any, port 8090.
+fn slice(stage: &Stage, cluster: &str, namespace: &str, label: &str, endpoints: usize) -> Result<()> {
+    let found = stage.quietly(&format!(
+        "kubectl --context {cluster} -n {namespace} get endpointslice -l {label} \
+         -o jsonpath='{{.items[0].addressType}} {{.items[0].ports[0].port}} {{.items[0].endpoints[*].addresses}}'"
+    ))?;
+    let words: Vec<&str> = found.split_whitespace().collect();
+    ensure!(words.first() == Some(&"IPv4"), "no slice yet: {found:?}");
+    ensure!(endpoints == 0 || words.get(1) == Some(&"8090"), "another port: {found:?}");
+    ensure!(endpoints == 0 || words.len() == 2 + endpoints, "{found:?}");
+    Ok(())
 }

@@ -9,6 +9,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+};
+use kube::Api;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -24,6 +29,10 @@ use crate::{
 };
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// Where Tombolo's accounts are.
+const NAMESPACE: &str = "tombolo-system";
+/// How long a token lives, in seconds; longer than any test.
+const HOUR: i64 = 3600;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One process of Tombolo.
@@ -48,10 +57,21 @@ pub struct Place<'a> {
 /// How a process of Tombolo is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Manner {
-    /// The group that it is in; without one it has the rights that were bound to its name.
-    pub group: Option<&'static str>,
+    /// Who it is to the API server.
+    pub identity: Identity,
     /// Whether it is waited for until it is ready.
     pub wait: bool,
+}
+
+/// Who a process of Tombolo is to the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// A user of its name who may do everything.
+    Master,
+    /// A user of its name with the rights that were bound to it.
+    User,
+    /// The ServiceAccount of its name in Tombolo's namespace, as in a pod.
+    Account,
 }
 
 /// What a process of Tombolo is.
@@ -68,7 +88,33 @@ pub enum Role {
 impl Default for Manner {
     /// With all rights, and ready.
     fn default() -> Self {
-        Self { group: Some("system:masters"), wait: true }
+        Self { identity: Identity::Master, wait: true }
+    }
+}
+
+// === impl Identity ===
+
+impl Identity {
+    /// A kubeconfig of whoever it is, under the name of a process.
+    async fn kubeconfig(self, user: &str, process: &str, place: Place<'_>) -> Result<PathBuf> {
+        let (plane, folder) = (place.plane, place.folder.join(&place.plane.name));
+        let group = match self {
+            Self::Master => Some("system:masters"),
+            Self::User => None,
+            Self::Account => {
+                let accounts: Api<ServiceAccount> = Api::namespaced(plane.client.clone(), NAMESPACE);
+                let asked = TokenRequest {
+                    spec: TokenRequestSpec { expiration_seconds: Some(HOUR), ..Default::default() },
+                    ..Default::default()
+                };
+                let given = accounts.create_subresource("token", user, &Default::default(), &asked).await;
+                let given: TokenRequest =
+                    given.with_context(|| format!("failed to get a token of {user} in {}", plane.name))?;
+                let token = given.status.context("a token that was asked for is given")?.token;
+                return plane.with_token(&folder, process, &token);
+            }
+        };
+        plane.component(&folder, process, Subject { user, group })
     }
 }
 
@@ -106,11 +152,10 @@ impl Component {
         place: Place<'_>,
         manner: Manner,
     ) -> Result<Self> {
-        let (role_name, Place { plane, folder, logs }) = (role.name(), place);
+        let (role_name, Place { plane, logs, .. }) = (role.name(), place);
         // An identity of its own, as in production: what it writes is told from what users write. Replicas share it.
         let user = format!("tombolo-{role_name}");
-        let subject = Subject { user: &user, group: manner.group };
-        let kubeconfig = plane.component(&folder.join(&plane.name), name, subject)?;
+        let kubeconfig = manner.identity.kubeconfig(&user, name, place).await?;
         let log = logs.join(&plane.name).join(format!("{name}.log"));
         let has_url = flags.iter().any(|flag| flag.starts_with("--webhook-url="));
         ports::on_one(

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -35,6 +36,7 @@ func main() {
 	interval := flag.Duration("interval", time.Second, "time from one request to the next")
 	duration := flag.Duration("duration", 5*time.Second, "how long to go on")
 	timeout := flag.Duration("timeout", 900*time.Millisecond, "how long one request may take, name lookup included")
+	portsOnce := flag.Bool("ports-once", false, "take each source port once, from 1024 up, so that no connection is taken for an earlier one")
 	flag.Parse()
 
 	target, err := target(*address)
@@ -48,7 +50,7 @@ func main() {
 	defer stop()
 	// Standard output, so that answers can be piped on; log's default is standard error.
 	out := log.New(os.Stdout, "", log.LstdFlags)
-	made, failed := run(ctx, newClient(*timeout), plan{target, *interval, *duration}, out)
+	made, failed := run(ctx, newClient(*timeout, *portsOnce), plan{target, *interval, *duration}, out)
 	if made == 0 || failed > 0 {
 		os.Exit(1)
 	}
@@ -77,9 +79,32 @@ func target(address string) (string, error) {
 	return parsed.String(), nil
 }
 
-func newClient(timeout time.Duration) *http.Client {
+func newClient(timeout time.Duration, portsOnce bool) *http.Client {
+	// Dialing gives up a little before all of it does, so that the error tells a lookup from a connection.
+	dialer := net.Dialer{Timeout: timeout * 9 / 10}
+	dial := dialer.DialContext
+	if portsOnce {
+		dial = eachPortOnce(dialer)
+	}
 	// Without kept connections each request is balanced anew; without a proxy it goes where it is told.
-	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
+}
+
+// eachPortOnce dials from source ports that it never takes twice. Linux sends a connection from a port that it knows to
+// where it sent the one before, for two minutes after one that nobody answered, whatever the service's endpoints are by then.
+func eachPortOnce(dialer net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	port := 1023
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		for port < 65535 {
+			port++
+			dialer.LocalAddr = &net.TCPAddr{Port: port}
+			conn, err := dialer.DialContext(ctx, network, address)
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				return conn, err
+			}
+		}
+		return nil, errors.New("each source port was taken once")
+	}
 }
 
 // run makes the requests that the plan has room for, the first at once.

@@ -84,10 +84,28 @@ func TestEachRequestIsAConnectionOfItsOwn(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	made, failed := run(t.Context(), newClient(time.Second),
+	made, failed := run(t.Context(), newClient(time.Second, false),
 		plan{server.URL, time.Millisecond, 50 * time.Millisecond}, log.New(io.Discard, "", 0))
 	if made < 2 || failed != 0 || int(connections.Load()) != made {
 		t.Errorf("%d requests, %d failed, %d connections", made, failed, connections.Load())
+	}
+}
+
+func TestNoSourcePortIsTakenTwiceNorOneInUse(t *testing.T) {
+	// If it is somebody else's already, it is passed over all the same.
+	if taken, err := net.Listen("tcp", "127.0.0.1:1024"); err == nil {
+		defer taken.Close()
+	}
+	ports := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, port, _ := net.SplitHostPort(r.RemoteAddr)
+		ports[port]++
+	}))
+	defer server.Close()
+	made, failed := run(t.Context(), newClient(time.Second, true),
+		plan{server.URL, time.Millisecond, 50 * time.Millisecond}, log.New(io.Discard, "", 0))
+	if made < 2 || failed != 0 || len(ports) != made || ports["1024"] != 0 {
+		t.Errorf("%d requests, %d failed, from the ports %v", made, failed, ports)
 	}
 }
 
@@ -115,7 +133,7 @@ func TestThreeSecondsHaveRoomForThreeRequestsASecondApart(t *testing.T) {
 func TestABlackHoleIsALineForEachRequestInItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		client := newClient(900 * time.Millisecond)
+		client := newClient(900*time.Millisecond, false)
 		client.Transport = inTime(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
@@ -137,7 +155,7 @@ func TestAnAnswerThatIsNotOKIsAFailure(t *testing.T) {
 	}))
 	defer server.Close()
 	var out bytes.Buffer
-	_, failed := run(t.Context(), newClient(time.Second), plan{server.URL, time.Second, time.Millisecond}, log.New(&out, "", 0))
+	_, failed := run(t.Context(), newClient(time.Second, false), plan{server.URL, time.Second, time.Millisecond}, log.New(&out, "", 0))
 	if failed != 1 || out.String() != "failed: 503 Service Unavailable: no backend\n" {
 		t.Errorf("%d failed: %q", failed, out.String())
 	}

@@ -12,6 +12,7 @@ use tombolo_e2e::{
     background,
     bed::Spec,
     bench::Bench,
+    conformance,
     record::{self, Record},
     tools::{Tool, Tools},
 };
@@ -67,6 +68,8 @@ enum Action {
     /// Measures Tombolo beside a yardstick, on a bed of its own.
     #[command(subcommand)]
     Bench(Bench),
+    /// Runs a compiled conformance suite of the Multi-Cluster Services API on a fresh bed with nodes (needs root).
+    Conformance(conformance::Args),
     /// Owns a bed; `up` starts it in the background.
     #[command(hide = true)]
     Own {
@@ -89,7 +92,7 @@ struct Place {
 #[tokio::main]
 async fn main() -> ExitCode {
     match Cli::parse().command.run().await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(e) => {
             eprintln!("Error: {e:#}");
             ExitCode::FAILURE
@@ -98,17 +101,19 @@ async fn main() -> ExitCode {
 }
 
 impl Action {
-    async fn run(self) -> Result<()> {
+    async fn run(self) -> Result<ExitCode> {
         match self {
-            Self::Up { spec, place } => background::up(&spec, &place.dir).await,
-            Self::Own { spec, place } => background::own(spec, &place.dir).await,
-            Self::Bench(bench) => bench.run().await,
-            Self::Down { place } => background::down(&place.dir).await,
-            Self::Status { all: true, .. } => all(),
-            Self::Status { all: false, place } => status(&place.dir),
-            Self::Logs { name, follow, place } => logs(&place.dir, name.as_deref(), follow),
-            Self::Kubectl { place, arguments } => kubectl(&place.dir, &arguments),
+            Self::Conformance(suite) => return suite.run().await,
+            Self::Up { spec, place } => background::up(&spec, &place.dir).await?,
+            Self::Own { spec, place } => background::own(spec, &place.dir).await?,
+            Self::Bench(bench) => bench.run().await?,
+            Self::Down { place } => background::down(&place.dir).await?,
+            Self::Status { all: true, .. } => all()?,
+            Self::Status { all: false, place } => status(&place.dir)?,
+            Self::Logs { name, follow, place } => logs(&place.dir, name.as_deref(), follow)?,
+            Self::Kubectl { place, arguments } => kubectl(&place.dir, &arguments)?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 
+use super::answers;
 use crate::stage::Stage;
 
 /// Everything that the story applies on the hub.
@@ -62,9 +63,38 @@ pub(super) async fn play(stage: &mut Stage) -> Result<()> {
         .await?;
     stage.run("kubectl --context hub get propagationpolicies").await?;
 
-    stage.not_yet("The ServiceImport arrives in member2, with a derived Service");
-    stage.not_yet("Step 3: Access the service from member2 cluster");
-    Ok(())
+    access(stage).await
+}
+
+async fn access(stage: &mut Stage) -> Result<()> {
+    stage.step("Step 3: Access the service from member2 cluster").await?;
+    let get = "kubectl --context member2 get service derived-serve -o jsonpath='{.spec.clusterIP}'";
+    let address = stage
+        .see("derived-serve is in member2 and nowhere else", async |stage| {
+            let address = stage.quietly(get)?;
+            for member in ["member1", "member3"] {
+                absent(stage, member, "service/derived-serve")?;
+            }
+            Ok(address)
+        })
+        .await?;
+    stage.run("kubectl --context member2 get svc").await?;
+    if !stage.has_nodes() {
+        stage.left_out("the requests: they need --nodes");
+        return Ok(());
+    }
+    stage.run("kubectl --context member1 rollout status deployment/serve --timeout=60s").await?;
+    let request = format!(
+        "kubectl --context member2 run -i --rm --restart=Never --image=jeremyot/request:0a40de8 \
+         request -- --duration=3s --address={address}"
+    );
+    answers(stage, "the pod in member1 answers every second", &request, async |said| {
+        let line = "'hello from cluster member1 (Node: member1-control-plane Pod: serve-";
+        let answered = said.lines().filter(|found| found.contains(line)).count();
+        ensure!(answered == 3, "{said}");
+        Ok(())
+    })
+    .await
 }
 
 /// Fails if a cluster has any of some objects.
