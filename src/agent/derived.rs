@@ -9,15 +9,16 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Resource, core::Status};
 use kube_runtime::events::{Event, EventType};
 
-use super::{Agent, watches::Definition};
+use super::Agent;
 use crate::{
     api::ServiceImport,
     decide::{
         agent::{
-            condition::Verdict,
             import::{Addresses, addresses, not_supported, pending, wanted_families},
-            service::{Plan, corrected, family, fresh, is_derived, is_headless, must_go},
+            service::{Plan, corrected, family, fresh, is_derived, is_headless, must_go, turns},
         },
+        condition::Verdict,
+        definition::Definition,
         ids::ServiceKey,
         merge::IpFamily,
     },
@@ -92,8 +93,12 @@ impl Agent {
             }
             let of_given: Vec<_> = given.iter().filter_map(|address| family(address)).collect();
             let families = if wanted.is_empty() && given.len() > 1 { of_given } else { families };
+            let turns = there.as_ref().is_some_and(|there| turns(there, &import.spec));
             match self.attempt(there, &target.plan(&families, &given)).await {
                 Ok(service) => {
+                    if turns {
+                        self.note_new_type(target).await;
+                    }
                     self.waiting.lock().remove(key);
                     return Ok(Made::There(service, missing));
                 }
@@ -185,12 +190,29 @@ impl Agent {
 
     /// Tells users that an address could not be kept, or given.
     async fn note_new_address(&self, target: &Target<'_>, why: &str) {
-        let Target { key, import, name, .. } = *target;
+        let name = target.name;
         let note = format!("Service {name} gets another address than it was to have: {why}");
+        self.note(target, EventType::Warning, "AddressNotAvailable", note).await;
+    }
+
+    /// Tells users that a service became headless, or ceased to be (KEP-1645: by an event too).
+    async fn note_new_type(&self, target: &Target<'_>) {
+        let Target { import, name, .. } = *target;
+        let now = if is_headless(&import.spec) {
+            "headless: it has no address any more"
+        } else {
+            "one with an address of its own"
+        };
+        let note = format!("the exporting clusters made the service {now}; Service {name} is made anew");
+        self.note(target, EventType::Normal, "TypeChanged", note).await;
+    }
+
+    async fn note(&self, target: &Target<'_>, type_: EventType, reason: &str, note: String) {
+        let Target { key, import, .. } = *target;
         tracing::warn!(import = %key, "{note}");
         let event = Event {
-            type_: EventType::Warning,
-            reason: "AddressNotAvailable".to_owned(),
+            type_,
+            reason: reason.to_owned(),
             note: Some(note.chars().take(1000).collect()),
             action: "Derive".to_owned(),
             secondary: None,

@@ -1,9 +1,7 @@
 //! Exports: whether each is valid, the record of its Service beside it, and its source slices.
 
 use futures::future::join;
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition, jiff::Timestamp,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
@@ -11,7 +9,6 @@ use super::{
     Agent,
     reconcile::{Exported, Look, Sight},
     versioned::Versioned,
-    watches::Definition,
 };
 use crate::{
     api::{
@@ -21,19 +18,16 @@ use crate::{
     },
     decide::{
         agent::{
-            condition::Verdict,
             export::{judge, valid},
             slices::sources,
         },
+        condition::Verdict,
+        definition::Definition,
         ids::ServiceKey,
         record,
     },
+    shell::clock,
 };
-
-/// The time, for conditions.
-pub(super) fn now() -> Timestamp {
-    Timestamp::from_second(crate::shell::clock::seconds()).unwrap_or_default()
-}
 
 // === impl Agent ===
 
@@ -132,7 +126,7 @@ impl Agent {
         }
         let conditions =
             export.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        if let Some(condition) = verdict.written(conditions, now()) {
+        if let Some(condition) = verdict.written(conditions, None, clock::now()) {
             let mut apply = head;
             apply["status"] = json!({ "conditions": [condition] });
             let written = api.apply_status(&name, apply).await?;

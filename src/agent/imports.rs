@@ -12,10 +12,8 @@ use serde_json::json;
 use super::{
     Agent,
     derived::{Made, Target},
-    exports::now,
     reconcile::{Look, Sight},
     versioned::Versioned,
-    watches::Definition,
 };
 use crate::{
     api::{
@@ -24,16 +22,17 @@ use crate::{
     },
     decide::{
         agent::{
-            condition::Verdict,
             import::{
                 Announcement, announced, announcement, is_by_hand, obstacle, pending, ready, says_where,
             },
             service::{self, choose},
         },
+        condition::Verdict,
+        definition::Definition,
         ids::ServiceKey,
         merge::IpFamily,
     },
-    shell::queue::Done,
+    shell::{clock, queue::Done},
 };
 
 /// How long a derived Service outlives its import: one that is made again at once keeps it.
@@ -184,7 +183,7 @@ impl Agent {
     ) -> kube::Result<()> {
         let conditions =
             import.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let new = verdict.written(conditions, now());
+        let new = verdict.written(conditions, import.metadata.generation, clock::now());
         if new.is_none() && says_where(import, definition.says_where) {
             return Ok(());
         }
@@ -199,7 +198,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Removes the derived Service of an import that is gone, a little later and only if it really is (DESIGN.md 9.1).
+    /// Removes the derived Service of an import that is gone, a little later and only if it really is.
     async fn outlive(&self, key: &ServiceKey, look: &Look) -> kube::Result<Done> {
         let derived = look.derived(key);
         let own = look.own(key);

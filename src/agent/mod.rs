@@ -7,6 +7,7 @@
 mod derived;
 mod exports;
 mod imports;
+mod properties;
 mod reconcile;
 mod store;
 mod versioned;
@@ -26,10 +27,10 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::watches::{Definition, Seen};
+use self::watches::Seen;
 use crate::{
     api::names::object,
-    decide::{agent::MANAGER, ids::ServiceKey, merge::IpFamily},
+    decide::{agent::MANAGER, definition::Definition, ids::ServiceKey, merge::IpFamily},
     shell::{
         client::client,
         connection,
@@ -70,6 +71,8 @@ struct Agent {
     writer: Client,
     seen: Mutex<Seen>,
     definitions: Definitions,
+    /// The id of the hub that this cluster is a member of.
+    hub: watch::Sender<Option<String>>,
     queue: Queue<ServiceKey>,
     metrics: metrics::Agent,
     events: Recorder,
@@ -106,6 +109,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
         writer,
         seen: Mutex::default(),
         definitions: Definitions::default(),
+        hub: watch::Sender::default(),
         queue: Queue::default(),
         metrics: metrics.agent.clone(),
         most: args.max_endpoints_per_slice.into(),
@@ -115,6 +119,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
         exported_under: Mutex::default(),
     });
     let mut watches = watches::start(&agent, &readiness);
+    watches.spawn(properties::keep(agent.clone(), claim.clone()));
     readiness.serve(&args.health, &metrics, stop.clone()).await?;
     // Anything that ends, ends all: an agent that does half of its work would look well.
     let work = async {

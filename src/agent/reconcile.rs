@@ -9,7 +9,6 @@ use kube::ResourceExt;
 use super::{
     Agent,
     store::{Kept, Store},
-    watches::Definition,
 };
 use crate::{
     api::{ServiceExport, ServiceImport, names::kubernetes},
@@ -20,6 +19,7 @@ use crate::{
             service::{Holder, is_derived},
             slices::{is_own, is_source},
         },
+        definition::Definition,
         derived::{hashed_name, plain_name},
         ids::{ClusterName, ServiceKey},
         merge::ServiceSpec,

@@ -4,7 +4,7 @@
 //! look that comes before the watch does must not do the same again.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     sync::Arc,
 };
@@ -18,7 +18,7 @@ use crate::{
         ServiceExport, ServiceImport,
         names::{kubernetes, label, mcs},
     },
-    decide::ids::ServiceKey,
+    decide::{dead::Dead, ids::ServiceKey},
 };
 
 /// Namespace and name.
@@ -43,35 +43,6 @@ pub(super) struct Store<K> {
     dead: Dead,
     /// Whether all objects are known.
     pub(super) known: bool,
-}
-
-/// UIDs of what was deleted lately, by us or by others: a watch may still show it, and so may the answer to a write of ours that came
-/// before the deletion and is read after it.
-#[derive(Debug, Default)]
-struct Dead {
-    uids: BTreeSet<String>,
-    order: VecDeque<String>,
-}
-
-/// As many are remembered: more than die while a request is answered.
-const REMEMBERED: usize = 4096;
-
-// === impl Dead ===
-
-impl Dead {
-    fn insert(&mut self, uid: Option<String>) {
-        let Some(uid) = uid.filter(|uid| self.uids.insert(uid.clone())) else { return };
-        self.order.push_back(uid);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.uids.remove(&oldest);
-        }
-    }
-
-    fn has(&self, object: &impl Resource) -> bool {
-        object.meta().uid.as_ref().is_some_and(|uid| self.uids.contains(uid))
-    }
 }
 
 // === impl Kept ===
@@ -159,7 +130,7 @@ impl<K: Kept> Store<K> {
         let name = name(&object);
         let before = self.all.get(&name);
         let stale = before.is_some_and(|before| !is_newer(&object, &**before));
-        if !listed && (stale || self.dead.has(&object)) {
+        if !listed && (stale || object.meta().uid.as_deref().is_some_and(|uid| self.dead.has(uid))) {
             return BTreeSet::new();
         }
         object.slim();
@@ -175,7 +146,7 @@ impl<K: Kept> Store<K> {
 
     /// Takes note that an object is gone.
     pub(super) fn lose(&mut self, object: &K) -> BTreeSet<ServiceKey> {
-        self.dead.insert(object.uid());
+        self.dead.insert(object.meta().uid.as_deref().unwrap_or_default());
         let name = name(object);
         // One of that name may have been made since.
         if self.all.get(&name).is_some_and(|there| there.uid() == object.uid()) {
@@ -198,7 +169,7 @@ impl<K: Kept> Store<K> {
 
     fn remove(&mut self, name: &Name) -> BTreeSet<ServiceKey> {
         let Some(object) = self.all.remove(name) else { return BTreeSet::new() };
-        self.dead.insert(object.uid());
+        self.dead.insert(object.meta().uid.as_deref().unwrap_or_default());
         let touched = object.services().into_iter().collect();
         self.unlink(name, &touched);
         touched

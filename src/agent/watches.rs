@@ -31,7 +31,10 @@ use crate::{
         mcs::{GROUP, Version},
         names::object,
     },
-    decide::ids::{ClusterName, ServiceKey},
+    decide::{
+        definition::Definition,
+        ids::{ClusterName, ServiceKey},
+    },
     shell::health::{Part, Readiness},
 };
 
@@ -44,19 +47,6 @@ pub(super) struct Seen {
     pub(super) slices: Store<EndpointSlice>,
     /// What this cluster is called on its hub, if it has one.
     pub(super) cluster: Option<ClusterName>,
-}
-
-/// The definition of a kind of the API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Definition {
-    /// Its UID: another one is another kind, even of the same name.
-    pub(super) uid: String,
-    /// The version in which the kind is spoken of.
-    pub(super) version: Version,
-    /// Whether its status has a word for where the endpoints are.
-    pub(super) says_where: bool,
-    /// Whether it is served and not about to go.
-    pub(super) usable: bool,
 }
 
 /// Where a kind is kept.
@@ -205,13 +195,20 @@ async fn follow_marker(agent: Arc<Agent>) {
         let map = match event {
             Ok(Event::InitApply(map) | Event::Apply(map)) => map,
             // Who is no member any more keeps what it has: leaving removes it.
-            Ok(_) => continue,
+            Ok(Event::Delete(_)) => {
+                agent.hub.send_replace(None);
+                continue;
+            }
+            Ok(Event::Init | Event::InitDone) => continue,
             Err(e) => {
                 tracing::warn!("the watch of ConfigMap {} broke, trying again: {e:#}", object::MARKER);
                 continue;
             }
         };
-        let name = map.data.unwrap_or_default().remove(object::MARKER_CLUSTER).unwrap_or_default();
+        let mut data = map.data.unwrap_or_default();
+        let hub = data.remove(object::MARKER_HUB).filter(|hub| !hub.is_empty());
+        agent.hub.send_if_modified(|before| std::mem::replace(before, hub.clone()) != hub);
+        let name = data.remove(object::MARKER_CLUSTER).unwrap_or_default();
         match name.parse() {
             Ok(cluster) => {
                 agent.seen.lock().cluster = Some(cluster);
@@ -234,93 +231,5 @@ impl Seen {
             .chain(self.slices.services())
             .cloned()
             .collect()
-    }
-}
-
-// === impl Definition ===
-
-impl Definition {
-    /// What matters of a definition; none if it serves no version that we speak.
-    pub(super) fn of(definition: &CustomResourceDefinition) -> Option<Self> {
-        let served = |version: &Version| {
-            definition.spec.versions.iter().find(|found| found.name == version.name() && found.served)
-        };
-        let version =
-            [Version::V1Beta1, Version::V1Alpha1].into_iter().find(|version| served(version).is_some())?;
-        let schema =
-            served(&version).and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref());
-        let status = schema.and_then(|schema| schema.properties.as_ref()?.get("status"));
-        let fields = status.and_then(|status| status.properties.as_ref());
-        let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let established = conditions
-            .into_iter()
-            .any(|condition| condition.type_ == "Established" && condition.status == "True");
-        Some(Self {
-            uid: definition.metadata.uid.clone().unwrap_or_default(),
-            version,
-            says_where: fields.is_some_and(|fields| fields.contains_key("endpointSliceObjects")),
-            usable: established && definition.metadata.deletion_timestamp.is_none(),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        CustomResourceDefinitionCondition, CustomResourceDefinitionStatus,
-    };
-
-    use super::*;
-    use crate::api::crds::{Role, definitions};
-
-    /// Our own definition of ServiceImports, as an API server has it.
-    fn definition() -> CustomResourceDefinition {
-        let all = definitions(Role::Member).into_iter();
-        let mut definition = all.last().unwrap();
-        assert_eq!(definition.spec.names.kind, "ServiceImport");
-        definition.metadata.uid = Some("one".to_owned());
-        let established = CustomResourceDefinitionCondition {
-            type_: "Established".to_owned(),
-            status: "True".to_owned(),
-            ..CustomResourceDefinitionCondition::default()
-        };
-        let conditions = Some(vec![established]);
-        definition.status =
-            Some(CustomResourceDefinitionStatus { conditions, ..CustomResourceDefinitionStatus::default() });
-        definition
-    }
-
-    #[test]
-    fn the_newest_version_that_is_served_is_spoken() {
-        let mut definition = definition();
-        assert_eq!(Definition::of(&definition).unwrap().version, Version::V1Beta1);
-        definition.spec.versions.retain(|version| version.name == "v1alpha1");
-        assert_eq!(Definition::of(&definition).unwrap().version, Version::V1Alpha1);
-        definition.spec.versions[0].served = false;
-        assert_eq!(Definition::of(&definition), None);
-    }
-
-    #[test]
-    fn an_older_definition_has_no_word_for_where_the_endpoints_are() {
-        let mut definition = definition();
-        assert!(Definition::of(&definition).unwrap().says_where);
-        for version in &mut definition.spec.versions {
-            let schema = version.schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
-            let status = schema.properties.as_mut().unwrap().get_mut("status").unwrap();
-            status.properties.as_mut().unwrap().remove("endpointSliceObjects");
-        }
-        assert!(!Definition::of(&definition).unwrap().says_where);
-    }
-
-    #[test]
-    fn a_definition_that_is_not_served_yet_or_is_about_to_go_is_not_used() {
-        let mut definition = definition();
-        assert!(Definition::of(&definition).unwrap().usable);
-        definition.metadata.deletion_timestamp =
-            Some(serde_json::from_str(r#""2026-01-01T00:00:00Z""#).unwrap());
-        assert!(!Definition::of(&definition).unwrap().usable);
-        definition.metadata.deletion_timestamp = None;
-        definition.status = None;
-        assert!(!Definition::of(&definition).unwrap().usable);
     }
 }
