@@ -1,14 +1,28 @@
 //! The command line: one command a role, and one a user's errand. Each command's own flags live with it.
 
 pub mod certs;
+pub mod check;
 pub mod crds;
+pub mod explain;
+pub mod export;
 pub mod join;
+pub mod list;
+pub mod paint;
+pub mod shell;
+pub mod side;
+pub mod status;
+pub mod target;
 pub mod unjoin;
 
+use std::process::ExitCode;
+
 use anyhow::{Result, anyhow};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{agent, hub, shell::log::LogFormat, shell::shutdown};
+
+/// How a command ends that was asked to tell that something is not well. 1 is a failure, 2 a wrong command line.
+pub const NOT_WELL: u8 = 3;
 
 /// Policy-driven multi-cluster Services for Kubernetes.
 #[derive(Debug, Parser)]
@@ -34,8 +48,22 @@ enum Command {
     Join(Box<join::Args>),
     /// Ends a cluster's membership.
     Unjoin(unjoin::Args),
+    /// Offers a Service to the other clusters: on the hub by policies, or just a member's own.
+    Export(export::Args),
+    /// Takes back what `export` wrote.
+    Unexport(export::UnexportArgs),
+    /// Tells what is amiss with a hub or a member, and what to do about it.
+    Check(check::Args),
+    /// Shows how members, policies, exports and imports are.
+    Status(status::Args),
+    /// Says why an object of the hub is where it is, or is not.
+    Explain(explain::Args),
     /// Prints the CustomResourceDefinitions that a cluster needs, for `kubectl apply`.
     Crds(crds::Args),
+    /// Prints a script that completes the command line, such as `source <(tombolo completion bash)`.
+    Completion(shell::CompletionArgs),
+    /// Writes manual pages.
+    Man(shell::ManArgs),
     /// Writes development certificates for a webhook that runs on this machine.
     Certs(certs::Args),
 }
@@ -44,28 +72,34 @@ enum Command {
 
 impl Cli {
     /// Does what the command line says.
-    pub async fn run(self) -> Result<()> {
+    pub async fn run(self) -> Result<ExitCode> {
         self.log_format.init(&self.log)?;
         // Two providers in one process would panic at the first handshake; this is the only one.
         rustls::crypto::ring::default_provider()
             .install_default()
             .map_err(|_| anyhow!("failed to set up TLS: another provider is installed already"))?;
-        let stop = shutdown::on_signal()?;
+        // What has nothing to put in order ends at Ctrl-C as any program does.
         match self.command {
-            Command::Hub(args) => hub::run(*args, stop).await,
-            Command::Agent(args) => agent::run(args, stop).await,
+            Command::Hub(args) => hub::run(*args, shutdown::on_signal()?).await,
+            Command::Agent(args) => agent::run(args, shutdown::on_signal()?).await,
             Command::Join(args) => args.run().await,
             Command::Unjoin(args) => args.run().await,
+            Command::Export(args) => args.run().await,
+            Command::Unexport(args) => args.run().await,
+            Command::Check(args) => args.run().await,
+            Command::Status(args) => return args.run(shutdown::on_signal()?).await,
+            Command::Explain(args) => return args.run(shutdown::on_signal()?).await,
             Command::Crds(args) => crds::run(&args),
+            Command::Completion(args) => args.run(Self::command()),
+            Command::Man(args) => args.run(Self::command()),
             Command::Certs(args) => args.run(),
         }
+        .map(|()| ExitCode::SUCCESS)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -8,16 +8,28 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::rbac::v1::PolicyRule,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 
-use crate::api::{
-    crds::{self, Role},
-    support,
+use crate::{
+    api::{
+        crds::{self, Role},
+        support,
+    },
+    hub::rights,
+    membership::agent,
 };
 
 /// Where the charts keep their definitions, below the repository's root.
 const FOLDERS: [(Role, &str); 2] =
     [(Role::Hub, "charts/tombolo-hub/crds"), (Role::Member, "charts/tombolo-agent/crds")];
+/// Where the charts keep the rules of their roles.
+const HUB_RULES: &str = "charts/tombolo-hub/rules";
+const AGENT_RULES: &str = "charts/tombolo-agent/rules";
+/// What rules begin with.
+const GENERATED: &str = "# Generated from the code by `cargo run -- crds --write`.\n";
 /// The table of what Tombolo does with each field.
 const FIELDS: &str = "docs/policy-fields.md";
 
@@ -55,15 +67,27 @@ pub fn files() -> Result<BTreeMap<PathBuf, String>> {
             files.insert(Path::new(folder).join(name), document(&definition)?);
         }
     }
+    for (path, rules) in rules() {
+        let text = serde_saphyr::to_string(&rules).with_context(|| format!("failed to write {path}"))?;
+        files.insert(path.into(), format!("{GENERATED}{text}"));
+    }
     files.insert(FIELDS.into(), support::markdown());
     Ok(files)
+}
+
+/// The rules of the charts' roles.
+fn rules() -> impl Iterator<Item = (String, Vec<PolicyRule>)> {
+    let hub = rights::files().into_iter().map(|(name, rules)| (HUB_RULES, name, rules));
+    let agent = [("cluster", agent::cluster_rules()), ("namespace", agent::own_rules())];
+    let agent = agent.into_iter().map(|(name, rules)| (AGENT_RULES, name, rules));
+    hub.chain(agent).map(|(folder, name, rules)| (format!("{folder}/{name}.yaml"), rules))
 }
 
 /// What lies in the folders of generated files but is none any more.
 pub fn leftovers(checkout: &Path) -> Result<Vec<PathBuf>> {
     let files = files()?;
     let mut leftovers = Vec::new();
-    for (_, folder) in FOLDERS {
+    for folder in FOLDERS.map(|(_, folder)| folder).into_iter().chain([HUB_RULES, AGENT_RULES]) {
         let folder = checkout.join(folder);
         let entries = match fs::read_dir(&folder) {
             Err(e) if e.kind() == ErrorKind::NotFound => continue,

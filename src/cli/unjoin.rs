@@ -2,7 +2,7 @@
 //!
 //! The hub's finalizer does the work, so `kubectl delete cluster` does the same; this asks first, and tells how it goes.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::{
@@ -11,17 +11,14 @@ use kube::{
 };
 use serde_json::json;
 
+use super::target::HubFlags;
 use crate::{
     api::{
         Cluster,
-        names::{annotation, condition, object},
+        names::{annotation, condition},
     },
     decide::ids::ClusterName,
     membership::{report, write::words},
-    shell::{
-        client::client,
-        connection::{self, Target},
-    },
 };
 
 /// The field manager of what this command writes; it never changes between releases.
@@ -42,15 +39,8 @@ pub struct Args {
     /// Delete what was propagated there instead of letting it go.
     #[arg(long)]
     delete_copies: bool,
-    /// The hub's kubeconfig; without it $KUBECONFIG, ~/.kube/config or the pod's own service account.
-    #[arg(long, alias = "kubeconfig", value_name = "FILE")]
-    hub_kubeconfig: Option<PathBuf>,
-    /// The hub's context; without it the current one.
-    #[arg(long, alias = "context", value_name = "NAME")]
-    hub_context: Option<String>,
-    /// Tombolo's own namespace on the hub.
-    #[arg(long, default_value = object::NAMESPACE, value_name = "NAME")]
-    hub_namespace: String,
+    #[command(flatten)]
+    hub: HubFlags,
     /// How many seconds to wait until the hub has left.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
     timeout: u64,
@@ -61,13 +51,7 @@ pub struct Args {
 impl Args {
     /// Asks the hub to leave the member, and tells how it goes.
     pub async fn run(self) -> Result<()> {
-        let target = Target {
-            kubeconfig: self.hub_kubeconfig.as_deref(),
-            context: self.hub_context.as_deref(),
-            prefix: "--hub-",
-        };
-        let config = connection::way(target).await.context("failed to find the hub")?;
-        let hub = client(&config, None).context("failed to set up the hub's client")?;
+        let (hub, _) = self.hub.connect().await?;
         let clusters: Api<Cluster> = Api::all(hub.clone());
         let cluster = self.find(&clusters).await?;
         let cluster = self.delete(&clusters, cluster).await?;
@@ -142,7 +126,7 @@ impl Args {
         let soon = SOON.min(patience);
         let mut gone = report::gone(hub, &cluster, soon, &say).await?;
         if !gone {
-            if let Err(why) = report::running(hub, &self.hub_namespace).await? {
+            if let Err(why) = report::running(hub, &self.hub.hub_namespace).await? {
                 bail!("no hub runs ({why}), so nobody leaves {name}: it goes when a hub runs again");
             }
             let now =

@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::account::{binding, manifest, namespace, role_of};
-use crate::api::names::object;
+use crate::{api::names::object, decide::property};
 
 /// The image of this release.
 pub const IMAGE: &str = concat!("tombolo.dev/tombolo:", env!("CARGO_PKG_VERSION"));
@@ -29,34 +29,42 @@ pub fn manifests(image: &str) -> Vec<DynamicObject> {
     ]
 }
 
-/// What the agent writes (DESIGN.md 4): records and conditions of exports, addresses and conditions of imports, derived Services
+/// What the agent writes: records and conditions of exports, addresses and conditions of imports, derived Services
 /// and slices.
-fn cluster_rules() -> Vec<PolicyRule> {
+pub fn cluster_rules() -> Vec<PolicyRule> {
     let mcs = "multicluster.x-k8s.io";
     rules(json!([
         { "apiGroups": [mcs], "resources": ["serviceexports", "serviceimports"],
           "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": [mcs], "resources": ["serviceexports/status", "serviceimports/status"], "verbs": ["patch"] },
         { "apiGroups": [""], "resources": ["services"],
-          "verbs": ["get", "list", "watch", "create", "update", "delete"] },
+          "verbs": ["list", "watch", "create", "update", "delete"] },
         { "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
-          "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"] },
+          "verbs": ["list", "watch", "create", "update", "patch", "delete"] },
         // It waits for the API's definitions where they come later.
         { "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
           "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
+        // Where the kind is known: who this cluster is, and that it is a member. What is created has no name that a rule could name, and
+        // some clusters ask for the right to delete from who says to whom an object belongs.
+        { "apiGroups": [property::GROUP], "resources": [property::PLURAL], "verbs": ["list", "watch", "create"] },
+        { "apiGroups": [property::GROUP], "resources": [property::PLURAL],
+          "resourceNames": [property::ID, property::SET], "verbs": ["get", "patch", "delete"] },
+        { "apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"], "verbs": ["get"] },
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": [object::HUB],
+          "verbs": ["get"] },
     ]))
 }
 
 /// The Lease: leader election and heartbeat. What is created has no name yet that a rule could name.
-fn own_rules() -> Vec<PolicyRule> {
+pub fn own_rules() -> Vec<PolicyRule> {
     rules(json!([
         { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] },
         { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [object::AGENT],
-          "verbs": ["get", "update", "patch"] },
+          "verbs": ["get", "update"] },
         // What this cluster is called on its hub.
         { "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [object::MARKER],
-          "verbs": ["get", "list", "watch"] },
+          "verbs": ["list", "watch"] },
     ]))
 }
 
@@ -114,7 +122,12 @@ mod tests {
     fn the_agent_has_no_wildcard_and_cannot_read_secrets() {
         let rules: Vec<_> = cluster_rules().into_iter().chain(own_rules()).collect();
         let shown = serde_json::to_string(&rules).unwrap();
-        assert!(!shown.contains('*') && !shown.contains("secrets") && !shown.contains("rbac"), "{shown}");
+        assert!(!shown.contains('*') && !shown.contains("secrets"), "{shown}");
+        let roles = rules.iter().filter(|rule| rule.resources.iter().flatten().any(|it| it.contains("role")));
+        assert!(
+            roles.into_iter().all(|rule| rule.verbs == ["get"] && rule.resource_names.is_some()),
+            "{shown}"
+        );
     }
 
     #[test]

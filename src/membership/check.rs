@@ -30,6 +30,7 @@ use crate::{
     decide::{
         admit::cidr::{self, Cidr},
         ids::ClusterName,
+        property,
     },
     hub::identity,
     shell::connection,
@@ -243,18 +244,19 @@ async fn uid(client: &Client) -> Result<String> {
 /// The ClusterProperty that is a cluster's id, by KEP-2149.
 async fn property(member: &Client) -> Result<Option<String>> {
     let kinds: Api<CustomResourceDefinition> = Api::all(member.clone());
-    let Some(kind) = read(&kinds, "clusterproperties.about.k8s.io").await? else { return Ok(None) };
-    let Some(version) = kind.spec.versions.iter().find(|version| version.served) else { return Ok(None) };
-    let kind = GroupVersionKind::gvk("about.k8s.io", &version.name, "ClusterProperty");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "clusterproperties");
+    let name = format!("{}.{}", property::PLURAL, property::GROUP);
+    let Some(kind) = read(&kinds, &name).await? else { return Ok(None) };
+    let Some(version) = property::version(&kind) else { return Ok(None) };
+    let kind = GroupVersionKind::gvk(property::GROUP, version, "ClusterProperty");
+    let resource = ApiResource::from_gvk_with_plural(&kind, property::PLURAL);
     let properties: Api<DynamicObject> = Api::all_with(member.clone(), &resource);
-    let found = properties.get_opt("cluster.clusterset.k8s.io").await;
-    let found = found.context("failed to read ClusterProperty cluster.clusterset.k8s.io")?;
+    let found = properties.get_opt(property::ID).await;
+    let found = found.with_context(|| format!("failed to read ClusterProperty {}", property::ID))?;
     let value = found.and_then(|found| Some(found.data.pointer("/spec/value")?.as_str()?.to_owned()));
     Ok(value.filter(|value| !value.is_empty()))
 }
 
-async fn marker(member: &Client) -> Result<Option<Marker>> {
+pub(crate) async fn marker(member: &Client) -> Result<Option<Marker>> {
     let maps: Api<ConfigMap> = Api::namespaced(member.clone(), object::NAMESPACE);
     let Some(marker) = read(&maps, object::MARKER).await? else { return Ok(None) };
     let mut data = marker.data.unwrap_or_default();
@@ -262,7 +264,7 @@ async fn marker(member: &Client) -> Result<Option<Marker>> {
     Ok(Some(Marker { hub: value(object::MARKER_HUB), cluster: value(object::MARKER_CLUSTER) }))
 }
 
-async fn controllers(member: &Client) -> Result<Vec<(String, String)>> {
+pub(crate) async fn controllers(member: &Client) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let named = |name: &str| ListParams::default().fields(&format!("metadata.name={name}"));
     let deployments: Api<Deployment> = Api::all(member.clone());
@@ -315,7 +317,7 @@ async fn found_definitions(member: &Client) -> Result<Vec<CustomResourceDefiniti
 }
 
 /// What the hub was granted before; rules that cannot be read any more are left out.
-async fn granted(member: &Client) -> Result<Option<Grant>> {
+pub(crate) async fn granted(member: &Client) -> Result<Option<Grant>> {
     let roles: Api<ClusterRole> = Api::all(member.clone());
     let Some(role) = read(&roles, object::HUB).await? else { return Ok(None) };
     let preset = role.annotations().get(annotation::GRANT).and_then(|name| Preset::named(name));

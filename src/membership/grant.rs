@@ -13,11 +13,11 @@ use crate::api::names::object;
 const COPIES: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 /// What a hub may do with what cascades: it is never deleted unless a policy asks for it, and then one says so here too.
 const CASCADING: &[&str] = &["get", "list", "watch", "create", "patch"];
-const READ: &[&str] = &["get", "list", "watch"];
+pub(crate) const READ: &[&str] = &["get", "list", "watch"];
 const REMOVE: &[&str] = &["get", "delete"];
 
 /// Group, resources and verbs.
-type Right = (&'static str, &'static [&'static str], &'static [&'static str]);
+pub(crate) type Right = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// What services between clusters need.
 const SERVICES: &[Right] = &[
@@ -170,7 +170,8 @@ fn one(value: &Value) -> Result<PolicyRule, String> {
     }
 }
 
-fn rule((group, resources, verbs): &Right, names: &[&str]) -> PolicyRule {
+/// A right as a rule, of objects of some names or of all.
+pub(crate) fn rule((group, resources, verbs): &Right, names: &[&str]) -> PolicyRule {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     PolicyRule {
         api_groups: Some(vec![(*group).to_owned()]),

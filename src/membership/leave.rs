@@ -8,15 +8,16 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     coordination::v1::Lease,
     core::v1::{ConfigMap, ServiceAccount},
+    discovery::v1::EndpointSlice,
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Preconditions},
+    api::{DeleteParams, ListParams, Preconditions},
 };
 use serde::de::DeserializeOwned;
 
-use crate::api::names::{annotation, object};
+use crate::api::names::{annotation, kubernetes, label, object};
 
 /// Removes what join made in a member, if the member says that it is this hub's cluster of that name. One that never was, or
 /// that another hub has taken over, is left as it is.
@@ -36,6 +37,7 @@ pub async fn leave(member: &Client, hub_id: &str, cluster: &str) -> Result<()> {
     leaving.named::<Role>(object::AGENT).await?;
     leaving.named::<ServiceAccount>(object::AGENT).await?;
     leaving.named::<Lease>(object::AGENT).await?;
+    leaving.sources().await?;
     leaving.clustered::<ClusterRole>(object::HUB).await?;
     leaving.named::<ConfigMap>(object::MARKER).await?;
     leaving.account().await
@@ -92,6 +94,23 @@ impl Leaving<'_> {
             + std::fmt::Debug,
     {
         remove::<K>(&Api::all(self.member.clone()), name).await
+    }
+
+    /// Removes what the cluster's own pods offered to others: nobody reads it any more, and without its rights the agent makes it no
+    /// more. A hub that has no rights on slices never asked for any.
+    async fn sources(&self) -> Result<()> {
+        let slices: Api<EndpointSlice> = Api::all(self.member.clone());
+        let ours = format!("{},{}={}", label::SOURCE, kubernetes::MANAGED_BY, kubernetes::MANAGED_BY_AGENT);
+        let found = match slices.list_metadata(&ListParams::default().labels(&ours)).await {
+            Err(kube::Error::Api(status)) if status.code == 403 => return Ok(()),
+            found => found.context("failed to list the slices that the agent made")?,
+        };
+        for slice in found {
+            let namespace = slice.namespace().unwrap_or_default();
+            let slices: Api<EndpointSlice> = Api::namespaced(self.member.clone(), &namespace);
+            remove(&slices, &slice.name_any()).await?;
+        }
+        Ok(())
     }
 
     /// Removes the hub's own account. Its token dies with it: not to be known any more means that it is gone.

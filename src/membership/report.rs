@@ -26,7 +26,8 @@ pub async fn running(hub: &Client, namespace: &str) -> Result<Result<(), String>
         .map_err(|why| format!("Lease {namespace}/{} {why}", object::HUB)))
 }
 
-fn fresh(lease: Option<&Lease>, now: i64) -> Result<(), String> {
+/// Whether somebody renews a Lease, and if not, how one sees that.
+pub(crate) fn fresh(lease: Option<&Lease>, now: i64) -> Result<(), String> {
     let spec = lease.ok_or("is not there")?.spec.as_ref().ok_or("says nothing")?;
     if spec.holder_identity.as_deref().is_none_or(str::is_empty) {
         return Err("has no holder".to_owned());

@@ -1,0 +1,263 @@
+//! `tombolo export` and `tombolo unexport`: offers a Service to the other clusters, and takes that back.
+//!
+//! Against a member it writes that member's ServiceExport; against the hub ([`hub`]) all that policies need: export, import and a policy
+//! for each. Which of both it is, the API server tells by the kinds that it serves.
+
+mod hub;
+mod progress;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Condition};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+    core::ObjectMeta,
+};
+
+use self::progress::follow;
+use super::side::Side;
+use crate::{
+    api::{ServiceExport, ServiceImport, mcs::Version, names::condition},
+    decide::ids::{ClusterName, ServiceKey},
+    membership::write::words,
+    shell::{
+        client::client,
+        connection::{self, Target},
+    },
+};
+
+/// The field manager of what these commands write; it never changes between releases.
+const MANAGER: &str = "tombolo-export";
+/// What the import's condition is called here.
+const REACHED: &str = "Reached";
+
+/// Flags of `tombolo export`.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub struct Args {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// A cluster that exports it, as it is called on the hub; can be given several times, or with commas. On the hub only; without it those
+    /// that the hub's Service goes to.
+    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    from: Vec<ClusterName>,
+    /// A cluster that imports it; can be given several times, or with commas. On the hub only; without it all.
+    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    to: Vec<ClusterName>,
+    /// Wait until it is reachable.
+    #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    wait: bool,
+    /// How many seconds to wait.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    timeout: u64,
+}
+
+/// Flags of `tombolo unexport`.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub struct UnexportArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// Flags that say which Service of which cluster is meant.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct ServiceArgs {
+    /// The Service.
+    #[arg(value_name = "SERVICE")]
+    name: String,
+    /// Its namespace; without it the context's.
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// The kubeconfig of the hub or of a member; without it $KUBECONFIG or ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context; without it the current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// What that cluster is, where it is both the hub and a member.
+    #[arg(long, value_enum, value_name = "SIDE")]
+    on: Option<Side>,
+}
+
+/// What is said of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    /// The type of the condition.
+    what: String,
+    holds: bool,
+    reason: String,
+    why: String,
+}
+
+/// A Service, and where it is.
+struct Place {
+    client: Client,
+    key: ServiceKey,
+    side: Side,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Exports the Service, and tells how it goes.
+    pub async fn run(self) -> Result<()> {
+        let place = self.service.find().await?;
+        let patience = self.wait.then(|| Duration::from_secs(self.timeout));
+        match place.side {
+            Side::Hub => hub::export(&place, &self.from, &self.to).await?,
+            Side::Member => {
+                ensure!(
+                    self.from.is_empty() && self.to.is_empty(),
+                    "--from and --to are the hub's to say, and this is a member: every cluster with the namespace imports what a member \
+                     exports, unless the hub has a ServiceImport with a policy"
+                );
+                place.export().await?;
+            }
+        }
+        let Some(patience) = patience else { return Ok(()) };
+        follow(&place, patience).await
+    }
+}
+
+// === impl UnexportArgs ===
+
+impl UnexportArgs {
+    /// Takes the export back.
+    pub async fn run(self) -> Result<()> {
+        let place = self.service.find().await?;
+        match place.side {
+            Side::Hub => hub::unexport(&place).await,
+            Side::Member => place.unexport().await,
+        }
+    }
+}
+
+// === impl ServiceArgs ===
+
+impl ServiceArgs {
+    async fn find(&self) -> Result<Place> {
+        let target =
+            Target { kubeconfig: self.kubeconfig.as_deref(), context: self.context.as_deref(), prefix: "--" };
+        let config = connection::way(target).await.context("failed to find the cluster")?;
+        let namespace = self.namespace.as_deref().unwrap_or(&config.default_namespace);
+        let key = ServiceKey::parse(namespace, &self.name);
+        let key = key.with_context(|| format!("{namespace}/{} cannot be a Service", self.name))?;
+        let client = client(&config, None).context("failed to set up the client")?;
+        let Some(side) = Side::of(&client, self.on).await? else {
+            bail!(
+                "this cluster knows no ServiceExports: make it a member with `tombolo join`, or install the definitions with `tombolo \
+                 crds --for member | kubectl apply --server-side -f -`"
+            );
+        };
+        Ok(Place { client, key, side })
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn namespaced<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), self.key.namespace.as_str())
+    }
+
+    fn exports(&self) -> Api<ServiceExport> {
+        // Every cluster that has the API serves this version of it; the newer one may be missing.
+        Api::namespaced_with(self.client.clone(), self.key.namespace.as_str(), &Version::V1Alpha1)
+    }
+
+    /// The Service itself; none if it is not here. One that cannot be exported is refused.
+    async fn service(&self) -> Result<Option<Service>> {
+        let found = self.namespaced::<Service>().get_opt(self.key.name.as_str()).await.map_err(words);
+        let found = found.with_context(|| format!("failed to read Service {}", self.key))?;
+        let type_ = found.as_ref().and_then(|it| it.spec.as_ref()?.type_.as_deref());
+        ensure!(
+            type_ != Some("ExternalName"),
+            "Service {} is of type ExternalName, which has no endpoints: it cannot be exported",
+            self.key
+        );
+        Ok(found)
+    }
+
+    /// Exports a Service of a member.
+    async fn export(&self) -> Result<()> {
+        let key = &self.key;
+        ensure!(
+            self.service().await?.is_some(),
+            "there is no Service {key} in this cluster: make it first, or name another with --namespace, --context or --kubeconfig"
+        );
+        let export = ServiceExport {
+            version: Version::V1Alpha1,
+            metadata: ObjectMeta {
+                name: Some(key.name.to_string()),
+                namespace: Some(key.namespace.to_string()),
+                ..ObjectMeta::default()
+            },
+            ..ServiceExport::default()
+        };
+        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        match self.exports().create(&params, &export).await {
+            Ok(_) => println!("Service {key} is exported"),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                println!("Service {key} is exported already");
+            }
+            Err(e) => return Err(words(e)).with_context(|| format!("failed to export Service {key}")),
+        }
+        Ok(())
+    }
+
+    /// Takes the export of a member's Service back.
+    async fn unexport(&self) -> Result<()> {
+        let key = &self.key;
+        match self.exports().delete(key.name.as_str(), &DeleteParams::default()).await {
+            Ok(_) => println!(
+                "Service {key} is exported no more; clusters that import it lose its endpoints of this one"
+            ),
+            Err(kube::Error::Api(status)) if status.code == 404 => println!("Service {key} is not exported"),
+            Err(e) => return Err(words(e)).with_context(|| format!("failed to delete ServiceExport {key}")),
+        }
+        Ok(())
+    }
+
+    /// What is said of the export: by its own conditions, and on the hub by its import, which tells who reaches whom.
+    async fn said(&self) -> Result<Vec<Said>> {
+        let (name, key) = (self.key.name.as_str(), &self.key);
+        let export = self.exports().get_opt(name).await.map_err(words);
+        let export = export.with_context(|| format!("failed to read ServiceExport {key}"))?;
+        let Some(export) = export else { bail!("ServiceExport {key} was deleted meanwhile") };
+        let conditions = export.status.map(|status| status.conditions).unwrap_or_default();
+        // Causes first.
+        let known = [condition::VALID, condition::CONFLICT, condition::READY];
+        let found = |what: &str| conditions.iter().find(|it| it.type_ == what);
+        let mut said: Vec<_> = known.into_iter().filter_map(found).map(Said::of).collect();
+        if self.side == Side::Hub {
+            let imports: Api<ServiceImport> =
+                Api::namespaced_with(self.client.clone(), key.namespace.as_str(), &Version::V1Alpha1);
+            let import = imports.get_opt(name).await.map_err(words);
+            let import = import.with_context(|| format!("failed to read ServiceImport {key}"))?;
+            let conditions = import.and_then(|import| import.status).map(|status| status.conditions);
+            let ready = conditions.unwrap_or_default().into_iter().find(|it| it.type_ == condition::READY);
+            said.extend(ready.map(|it| Said { what: REACHED.to_owned(), ..Said::of(&it) }));
+        }
+        Ok(said)
+    }
+}
+
+// === impl Said ===
+
+impl Said {
+    fn of(condition: &Condition) -> Self {
+        Self {
+            what: condition.type_.clone(),
+            holds: condition.status == "True",
+            reason: condition.reason.clone(),
+            why: condition.message.clone(),
+        }
+    }
+}

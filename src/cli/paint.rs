@@ -1,0 +1,272 @@
+//! What is printed: colours and a width on a terminal, plain lines elsewhere.
+
+use std::{
+    env,
+    io::{self, ErrorKind, IsTerminal, Write},
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// As wide as a terminal is at least; what is printed for one is not wider, unless $COLUMNS says that it may be.
+pub const WIDTH: usize = 80;
+
+/// How a text is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    #[default]
+    Plain,
+    /// A title.
+    Title,
+    /// All is well.
+    Good,
+    /// Not yet.
+    Waiting,
+    /// Something is not well.
+    Bad,
+}
+
+/// Where things are printed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paint {
+    /// Whether there are colours.
+    pub colours: bool,
+    /// Whether somebody looks at a terminal.
+    pub terminal: bool,
+}
+
+/// A text in a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+/// A table as kubectl prints them.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<Vec<Cell>>,
+}
+
+// === impl Tone ===
+
+impl Tone {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Title => "\x1b[1m",
+            Self::Good => "\x1b[32m",
+            Self::Waiting => "\x1b[33m",
+            Self::Bad => "\x1b[31m",
+        }
+    }
+
+    /// Of what a condition says; `bad` is what it should not say.
+    pub fn of(said: &str, bad: &str) -> Self {
+        match said {
+            "" => Self::Plain,
+            "Unknown" => Self::Bad,
+            said if said == bad => Self::Bad,
+            _ => Self::Good,
+        }
+    }
+}
+
+// === impl Paint ===
+
+impl Paint {
+    /// As standard output asks for it. NO_COLOR is respected (no-color.org).
+    pub fn of_stdout() -> Self {
+        let terminal = io::stdout().is_terminal();
+        let unwanted = env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+        Self { colours: terminal && !unwanted, terminal }
+    }
+
+    /// A text in its tone.
+    pub fn text(self, tone: Tone, text: &str) -> String {
+        if self.colours && tone != Tone::Plain && !text.is_empty() {
+            format!("{}{text}\x1b[0m", tone.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// The width that lines are broken at; none where nobody looks.
+    pub fn width(self) -> Option<usize> {
+        let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        self.terminal.then(|| columns.unwrap_or(WIDTH).max(40))
+    }
+}
+
+// === impl Cell ===
+
+impl Cell {
+    /// A text as it is.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone: Tone::Plain }
+    }
+
+    /// A text in a tone.
+    pub fn toned(tone: Tone, text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone }
+    }
+}
+
+// === impl Table ===
+
+impl Table {
+    /// A table with these titles.
+    pub fn new(titles: &[&str]) -> Self {
+        Self { rows: vec![titles.iter().map(|title| Cell::toned(Tone::Title, *title)).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The lines, none wider than that. What does not fit is cut, in the widest columns first.
+    pub fn lines(&self, paint: Paint, width: Option<usize>) -> Vec<String> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let widest = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.text.chars().count()).max().unwrap_or_default()
+        };
+        let mut widths: Vec<usize> = (0..columns).map(widest).collect();
+        let gaps = GAP * columns.saturating_sub(1);
+        while let Some(width) = width
+            && widths.iter().sum::<usize>() + gaps > width
+        {
+            let Some(most) = widths.iter_mut().max().filter(|most| **most > 1) else { break };
+            *most -= 1;
+        }
+        self.rows.iter().map(|row| line(row, &widths, paint)).collect()
+    }
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+
+fn line(row: &[Cell], widths: &[usize], paint: Paint) -> String {
+    let mut line = String::new();
+    let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or_default();
+    for (index, (cell, width)) in row.iter().zip(widths).enumerate().take(last + 1) {
+        let text = shortened(&cell.text, *width);
+        let rest = if index == last { 0 } else { width + GAP - text.chars().count() };
+        line += &paint.text(cell.tone, &text);
+        line += &" ".repeat(rest);
+    }
+    line
+}
+
+/// A text of at most so many characters; what is cut shows by a `…`.
+pub fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Breaks a text that begins in a column between words into lines, those after the first indented.
+pub fn wrapped(text: &str, width: Option<usize>, column: usize, indent: usize) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let (mut lines, mut length, mut first) = (String::new(), column, true);
+    for word in text.split_whitespace() {
+        let long = word.chars().count();
+        if !first && length + 1 + long > width {
+            lines += &format!("\n{}", " ".repeat(indent));
+            length = indent;
+        } else if !first {
+            lines.push(' ');
+            length += 1;
+        }
+        lines += word;
+        length += long;
+        first = false;
+    }
+    lines
+}
+
+/// How long ago something was, as kubectl says it.
+pub fn age(seconds: i64) -> String {
+    match seconds.max(0) {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// As JSON, in lines.
+pub fn json(value: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("failed to write JSON")? + "\n")
+}
+
+/// As YAML.
+pub fn yaml(value: &impl Serialize) -> Result<String> {
+    // By way of JSON: so both say the same.
+    let value = serde_json::to_value(value).context("failed to write YAML")?;
+    serde_saphyr::to_string(&value).context("failed to write YAML")
+}
+
+/// Prints a text. Whoever reads may stop reading: then there is nobody to print for, which is told by false.
+pub fn print(text: &str) -> Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).context("failed to print"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Paint = Paint { colours: false, terminal: false };
+    const COLOURED: Paint = Paint { colours: true, terminal: true };
+
+    fn table() -> Table {
+        let mut table = Table::new(&["NAME", "READY", "MESSAGE"]);
+        table.row([
+            Cell::plain("member1"),
+            Cell::toned(Tone::Good, "True"),
+            Cell::plain("a long story of what happened"),
+        ]);
+        table.row([Cell::plain("m2"), Cell::default(), Cell::default()]);
+        table
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_and_lines_have_no_blanks_at_their_ends() {
+        let lines = table().lines(PLAIN, None);
+        assert_eq!(lines, ["NAME     READY  MESSAGE", "member1  True   a long story of what happened", "m2"]);
+    }
+
+    #[test]
+    fn what_is_too_wide_is_cut_in_the_widest_column() {
+        let lines = table().lines(PLAIN, Some(30));
+        assert_eq!(lines, ["NAME     READY  MESSAGE", "member1  True   a long story …", "m2"]);
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let lines = table().lines(COLOURED, None);
+        assert_eq!(lines[1], "member1  \x1b[32mTrue\x1b[0m   a long story of what happened");
+        assert!(!table().lines(PLAIN, None).concat().contains('\x1b'));
+    }
+
+    #[test]
+    fn long_texts_are_broken_between_words_and_indented() {
+        assert_eq!(wrapped("one two three four", Some(9), 0, 2), "one two\n  three\n  four");
+        assert_eq!(wrapped("one two", Some(9), 4, 2), "one\n  two", "it begins further right");
+        assert_eq!(wrapped("one two", None, 0, 2), "one two");
+        assert_eq!(wrapped("averyverylongword x", Some(5), 0, 2), "averyverylongword\n  x");
+    }
+
+    #[test]
+    fn ages_read_as_kubectl_writes_them() {
+        let ages = [-1, 5, 119, 120, 7_199, 7_200, 172_800].map(age);
+        assert_eq!(ages, ["0s", "5s", "119s", "2m", "119m", "2h", "2d"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! `tombolo completion` and `tombolo man`: what a shell and `man` want to know of the command line, made from it.
+
+use std::{
+    fs,
+    io::{ErrorKind, Write},
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_complete::Shell;
+
+/// Flags of `tombolo completion`.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub struct CompletionArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Flags of `tombolo man`.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub struct ManArgs {
+    /// The folder that the pages are written into, one a command.
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+}
+
+// === impl CompletionArgs ===
+
+impl CompletionArgs {
+    /// Prints the script that completes the command line in a shell.
+    pub fn run(&self, mut command: Command) -> Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut command, "tombolo", &mut script);
+        match std::io::stdout().write_all(&script) {
+            // Who reads a part only has had enough.
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => written.context("failed to print"),
+        }
+    }
+}
+
+// === impl ManArgs ===
+
+impl ManArgs {
+    /// Writes the pages.
+    pub fn run(&self, command: Command) -> Result<()> {
+        let folder = &self.folder;
+        fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        clap_mangen::generate_to(command, folder)
+            .with_context(|| format!("failed to write the pages into {}", folder.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, ValueEnum};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_shell_completes_every_command() {
+        for shell in Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "tombolo", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in Cli::command().get_subcommands() {
+                assert!(
+                    script.contains(command.get_name()),
+                    "{shell} does not complete {}",
+                    command.get_name()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_page() {
+        let folder = std::env::temp_dir().join(format!("tombolo-man-{}", std::process::id()));
+        ManArgs { folder: folder.clone() }.run(Cli::command()).unwrap();
+        for command in Cli::command().get_subcommands() {
+            let page = fs::read_to_string(folder.join(format!("tombolo-{}.1", command.get_name()))).unwrap();
+            assert!(page.contains(".SH OPTIONS"), "{page}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,177 @@
+//! A status as tables, one for each part.
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::{
+    cli::paint::{Cell, Paint, Table, Tone, WIDTH, age, shortened},
+    decide::overview::{Export, Import, Member, Overview, Policy},
+};
+
+/// As many problems as `table` shows.
+const PROBLEMS: usize = 10;
+
+/// All of it. `wide` has more columns and cuts nothing.
+pub(super) fn shown(
+    found: &Overview,
+    namespace: Option<&str>,
+    now: Timestamp,
+    paint: Paint,
+    wide: bool,
+) -> String {
+    let width = (!wide).then_some(WIDTH);
+    let place = namespace.map_or(String::new(), |own| format!(" in namespace {own}, -A shows all"));
+    let ago = |since: Option<Timestamp>| {
+        Cell::plain(since.map_or_else(|| "-".to_owned(), |since| age(now.as_second() - since.as_second())))
+    };
+    let mut blocks = vec![hub(found, paint, width)];
+    let mut block = |table: Table, empty: bool, what: &str, place: &str| {
+        blocks.push(if empty {
+            format!("no {what}{place}\n")
+        } else {
+            table.lines(paint, width).into_iter().map(|line| line + "\n").collect()
+        });
+    };
+    let members = members(&found.members, ago, wide);
+    block(members, found.members.is_empty(), "members", ": `tombolo join` makes one");
+    block(policies(&found.policies, wide), found.policies.is_empty(), "policies", &place);
+    block(exports(&found.exports, ago, wide), found.exports.is_empty(), "exports on the hub", &place);
+    block(imports(&found.imports, ago, wide), found.imports.is_empty(), "imports on the hub", &place);
+    if !found.conflicts.is_empty() {
+        let mut table = Table::new(&["CONFLICT", "ON", "MESSAGE"]);
+        for conflict in &found.conflicts {
+            let name = format!("{}/{}", conflict.namespace, conflict.name);
+            table.row([
+                Cell::plain(name),
+                Cell::toned(Tone::Bad, conflict.reason.replace(',', ", ")),
+                Cell::plain(conflict.message.as_str()),
+            ]);
+        }
+        block(table, false, "conflicts", "");
+    }
+    blocks.push(problems(found, paint, wide));
+    blocks.join("\n")
+}
+
+fn hub(found: &Overview, paint: Paint, width: Option<usize>) -> String {
+    let leader = found.hub.leader.as_deref().unwrap_or("nobody");
+    let (tone, text) = if found.hub.at_work {
+        (Tone::Good, format!("hub: {leader} is at work"))
+    } else {
+        (Tone::Bad, "hub: none is at work".to_owned())
+    };
+    paint.text(tone, &shortened(&text, width.unwrap_or(usize::MAX))) + "\n"
+}
+
+/// What a condition says; `-` where it says nothing.
+fn said(said: &str, bad: &str) -> Cell {
+    Cell::toned(Tone::of(said, bad), if said.is_empty() { "-" } else { said })
+}
+
+fn number(number: i64, bad: bool) -> Cell {
+    Cell::toned(if bad && number > 0 { Tone::Bad } else { Tone::Plain }, number.to_string())
+}
+
+/// The titles of a table, with one for messages if there is room.
+fn table(titles: &[&str], wide: bool) -> Table {
+    let more: &[&str] = if wide { &["MESSAGE"] } else { &[] };
+    Table::new(&[titles, more].concat())
+}
+
+fn message(text: &str, wide: bool) -> Option<Cell> {
+    wide.then(|| Cell::plain(text))
+}
+
+fn members(members: &[Member], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bool) -> Table {
+    let titles = ["MEMBER", "READY", "AGENT", "TRUSTED", "VERSION", "COPIES", "FAILED", "SINCE"];
+    let mut table = table(&titles, wide);
+    for member in members {
+        let ready =
+            if member.leaving { Cell::toned(Tone::Waiting, "Leaving") } else { said(&member.ready, "False") };
+        let cells = [
+            Cell::plain(member.name.as_str()),
+            ready,
+            said(&member.agent, "False"),
+            said(&member.trusted, "False"),
+            Cell::plain(if member.version.is_empty() { "-" } else { &member.version }),
+            number(member.applied, false),
+            number(member.failed, true),
+            ago(member.since),
+        ];
+        table.row(cells.into_iter().chain(message(&member.message, wide)));
+    }
+    table
+}
+
+fn policies(policies: &[Policy], wide: bool) -> Table {
+    let mut table = table(&["POLICY", "STATE", "OBJECTS", "COPIES", "FAILED"], wide);
+    for policy in policies {
+        let name = policy.namespace.as_ref().map_or_else(
+            || format!("{} (cluster-wide)", policy.name),
+            |namespace| format!("{namespace}/{}", policy.name),
+        );
+        let tone = match (policy.propagated, policy.failed) {
+            (true, _) => Tone::Good,
+            (false, 0) => Tone::Waiting,
+            (false, _) => Tone::Bad,
+        };
+        let cells = [
+            Cell::plain(name),
+            Cell::toned(tone, policy.reason.as_str()),
+            number(policy.matched.into(), false),
+            number(policy.applied, false),
+            number(policy.failed, true),
+        ];
+        table.row(cells.into_iter().chain(message(&policy.message, wide)));
+    }
+    table
+}
+
+fn exports(exports: &[Export], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bool) -> Table {
+    let mut table = table(&["EXPORT", "VALID", "READY", "CONFLICT", "AGE"], wide);
+    for export in exports {
+        let cells = [
+            Cell::plain(format!("{}/{}", export.namespace, export.name)),
+            said(&export.valid, "False"),
+            said(&export.ready, "False"),
+            said(&export.conflict, "True"),
+            ago(export.since),
+        ];
+        table.row(cells.into_iter().chain(message(&export.message, wide)));
+    }
+    table
+}
+
+fn imports(imports: &[Import], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bool) -> Table {
+    let mut table = table(&["IMPORT", "READY", "PORTS", "FROM", "AGE"], wide);
+    for import in imports {
+        let or_none =
+            |texts: &[String]| Cell::plain(if texts.is_empty() { "-".to_owned() } else { texts.join(",") });
+        let cells = [
+            Cell::plain(format!("{}/{}", import.namespace, import.name)),
+            said(&import.ready, "False"),
+            or_none(&import.ports),
+            or_none(&import.clusters),
+            ago(import.since),
+        ];
+        table.row(cells.into_iter().chain(message(&import.message, wide)));
+    }
+    table
+}
+
+fn problems(found: &Overview, paint: Paint, wide: bool) -> String {
+    let number = found.problems.len();
+    if number == 0 {
+        return paint.text(Tone::Good, "all is well") + "\n";
+    }
+    let title = format!("not well: {number} (`tombolo explain KIND/NAME` says why)");
+    let mut text = paint.text(Tone::Bad, &title) + "\n";
+    let shown = if wide { number } else { PROBLEMS };
+    for problem in found.problems.iter().take(shown) {
+        let problem = if wide { problem.clone() } else { shortened(problem, WIDTH - 2) };
+        text += &format!("  {problem}\n");
+    }
+    if number > shown {
+        text += &format!("  and {} more, see -o wide\n", number - shown);
+    }
+    text
+}

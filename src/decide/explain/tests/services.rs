@@ -1,0 +1,184 @@
+//! Explanations of services.
+
+use super::*;
+use crate::decide::exchange::{export_kind, import_kind, object_key};
+use crate::decide::ids::ServiceKey;
+
+fn places(name: &str, version: &str, kind: &str, on: &[&str]) -> Value {
+    let selectors = json!([{ "apiVersion": version, "kind": kind, "name": "serve" }]);
+    with(policy(name, "serve", on), json!({ "spec": { "resourceSelectors": selectors } }))
+}
+
+fn service(more: Value) -> Value {
+    let meta = json!({ "namespace": "shop", "name": "serve", "uid": "3", "creationTimestamp": SINCE });
+    let ports = json!([{ "name": "http", "port": 80, "protocol": "TCP" }]);
+    with(json!({ "apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": { "ports": ports } }), more)
+}
+
+fn export(conditions: Value) -> Value {
+    json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport",
+        "metadata": { "namespace": "shop", "name": "serve", "creationTimestamp": SINCE },
+        "status": { "conditions": conditions },
+    })
+}
+
+fn import(conditions: Value) -> Value {
+    json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
+        "metadata": { "namespace": "shop", "name": "serve" },
+        "spec": { "type": "ClusterSetIP", "ports": [{ "name": "http", "port": 80, "protocol": "TCP" }] },
+        "status": { "conditions": conditions, "clusters": [{ "cluster": "member1" }] },
+    })
+}
+
+/// A service of which all is well: exported by member1, imported by member2.
+fn stage() -> Read {
+    let mut read = read(&["member1", "member2"]);
+    let mcs = "multicluster.x-k8s.io/v1alpha1";
+    add(
+        &mut read,
+        [
+            places("workload", "v1", "Service", &["member1"]),
+            places("export", mcs, "ServiceExport", &["member1"]),
+            places("import", mcs, "ServiceImport", &["member2"]),
+        ],
+    );
+    read.add_service(serde_json::from_value(service(json!({}))).unwrap());
+    exported(&mut read, json!([condition("Valid", "True", "Valid", "in member1")]));
+    let ready = condition("Ready", "True", "Ready", "member2 reaches member1");
+    read.add_import(serde_json::from_value(import(json!([ready]))).unwrap());
+    read
+}
+
+fn exported(read: &mut Read, conditions: Value) {
+    read.add_export(serde_json::from_value(export(conditions)).unwrap());
+}
+
+fn of_export(read: &Read) -> Explanation {
+    let service = ServiceKey::parse("shop", "serve").unwrap();
+    explain(read, &Subject::Object(object_key(export_kind(), &service)))
+}
+
+fn headline(read: &Read) -> String {
+    let headline = of_export(read).headline();
+    let begins = "ServiceExport shop/serve ";
+    headline.strip_prefix(begins).unwrap_or(&headline).to_owned()
+}
+
+#[test]
+fn who_exports_what_since_when_and_who_reaches_it_is_told() {
+    let read = stage();
+    assert_eq!(headline(&read), "is well: member2 reaches member1");
+    let found = of_export(&read);
+    assert_eq!(found.parts[0].title, "Exports");
+    assert_eq!(
+        found.parts[0].rows,
+        [Row::new(State::Well, "member1", format!("http 80/TCP, since {SINCE}"))]
+    );
+    for kind in [GroupKind::new("v1", "Service"), import_kind()] {
+        let service = ServiceKey::parse("shop", "serve").unwrap();
+        let other = explain(&read, &Subject::Object(object_key(kind, &service)));
+        assert_eq!(other.parts, found.parts, "whichever of its objects is asked for");
+    }
+}
+
+#[test]
+fn a_port_that_is_dropped_is_told_with_the_reason() {
+    let mut read = stage();
+    let ports = json!([{ "name": "http", "port": 80 }, { "name": "admin", "port": 90 }]);
+    read.add_service(serde_json::from_value(service(json!({ "spec": { "ports": ports } }))).unwrap());
+    let row = &of_export(&read).parts[0].rows[0];
+    assert_eq!(
+        row.text,
+        format!(
+            "http 80/TCP and admin 90/TCP dropped (the ServiceImport on the hub does not list it), since {SINCE}"
+        )
+    );
+}
+
+#[test]
+fn clusters_that_do_not_agree_are_the_cause() {
+    let mut read = stage();
+    exported(
+        &mut read,
+        json!([condition("Conflict", "True", "PortConflict", "port http differs: 1/2 disagree")]),
+    );
+    assert_eq!(
+        headline(&read),
+        "is not well: the clusters do not agree on it (PortConflict): port http differs: 1/2 disagree; make the Services \
+         alike; until then the oldest export decides"
+    );
+}
+
+#[test]
+fn a_service_that_cannot_be_exported_is_the_cause() {
+    let mut read = stage();
+    let message = "member1: a Service of type ExternalName cannot be exported";
+    exported(&mut read, json!([condition("Valid", "False", "InvalidServiceType", message)]));
+    assert_eq!(
+        headline(&read),
+        format!(
+            "is not well: its Service cannot be exported: {message}; change spec.type of the Service, or delete the \
+             ServiceExport"
+        )
+    );
+}
+
+#[test]
+fn a_missing_service_is_explained_by_where_it_is_instead() {
+    let none = json!([condition("Valid", "False", "NoService", "member1: there is no Service shop/serve")]);
+    let missing = "is not well: there is no Service to export (member1: there is no Service shop/serve)";
+    let mut read = stage();
+    exported(&mut read, none.clone());
+    add(&mut read, [places("workload", "v1", "Service", &["member2"])]);
+    assert_eq!(
+        headline(&read),
+        format!(
+            "{missing}: the ServiceExport is placed on member1, the Service on member2; let the policies place both on the \
+             same clusters"
+        )
+    );
+    let mut read = stage();
+    exported(&mut read, none.clone());
+    add(&mut read, [places("workload", "apps/v1", "Deployment", &["member1"])]);
+    assert!(
+        headline(&read).starts_with(&format!(
+            "{missing}: Service shop/serve on the hub: no policy selects it; name it in"
+        )),
+        "{}",
+        headline(&read)
+    );
+    let mut read = Read::new("tombolo-system");
+    exported(&mut read, none);
+    read.add_service(
+        serde_json::from_value(service(json!({ "metadata": { "namespace": "other" } }))).unwrap(),
+    );
+    // What it lacks besides comes first: no policy places it.
+    assert!(headline(&read).contains("its ServiceExport: no policy selects it"), "{}", headline(&read));
+}
+
+#[test]
+fn a_silent_exporter_is_the_cause_and_its_endpoints_are_accounted_for() {
+    let mut read = stage();
+    read.add_cluster(cluster(
+        "member1",
+        json!([condition("Ready", "Unknown", "ClusterNotReachable", "refused")]),
+    ));
+    let found = of_export(&read);
+    assert!(found.headline().contains("member1 is not ready since"), "{}", found.headline());
+    let withheld = found.parts.iter().find(|part| part.title == "Withheld endpoints").unwrap();
+    assert!(withheld.rows[0].text.contains("its endpoints are kept as they were last known"), "{withheld:?}");
+}
+
+#[test]
+fn an_export_that_nobody_imports_waits_for_an_import() {
+    let mut read = read(&["member1"]);
+    add(&mut read, [places("export", "multicluster.x-k8s.io/v1alpha1", "ServiceExport", &["member1"])]);
+    exported(&mut read, json!([condition("Ready", "True", "Exported", "exported by member1")]));
+    assert_eq!(
+        headline(&read),
+        "is on its way: nobody imports it yet: the hub has no ServiceImport of it; create ServiceImport shop/serve and a \
+         policy that places it"
+    );
+}

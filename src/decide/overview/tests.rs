@@ -1,0 +1,115 @@
+//! Overviews of small fleets.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::PropagationPolicy;
+
+fn condition(kind: &str, status: &str, message: &str) -> Value {
+    json!({ "type": kind, "status": status, "reason": "Why", "message": message, "lastTransitionTime": "2026-11-16T12:00:00Z" })
+}
+
+fn now() -> Timestamp {
+    "2026-11-16T12:01:00Z".parse().unwrap()
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+fn lease(renewed: &str) -> Lease {
+    read(json!({ "spec": { "holderIdentity": "hub-0", "leaseDurationSeconds": 10, "renewTime": renewed } }))
+}
+
+fn well() -> Listed {
+    let cluster = json!({
+        "metadata": { "name": "member1" }, "spec": { "syncMode": "Push" },
+        "status": { "kubernetesVersion": "v1.36.4", "conditions": [
+            condition("Ready", "True", "it answers"), condition("AgentReady", "True", "at work"),
+            condition("DataTrusted", "True", "all"),
+        ] },
+    });
+    let policy: PropagationPolicy = read(json!({
+        "metadata": { "namespace": "shop", "name": "p", "generation": 2 }, "spec": { "resourceSelectors": [] },
+        "status": {
+            "observedGeneration": 2, "matched": 2, "clusters": [{ "name": "member1", "applied": 2, "failed": 0 }],
+            "conditions": [condition("Propagated", "True", "all 2 are where they should be")],
+        },
+    }));
+    let export = json!({
+        "metadata": { "namespace": "shop", "name": "serve" },
+        "status": { "conditions": [
+            condition("Valid", "True", "in member1"), condition("Ready", "True", "exported by member1"),
+            condition("Conflict", "False", "none"),
+        ] },
+    });
+    let import = json!({
+        "metadata": { "namespace": "shop", "name": "serve" },
+        "spec": { "type": "ClusterSetIP", "ports": [{ "port": 80 }] },
+        "status": { "clusters": [{ "cluster": "member1" }], "conditions": [condition("Ready", "True", "reached")] },
+    });
+    Listed {
+        lease: Some(lease("2026-11-16T12:00:55.000000Z")),
+        clusters: vec![read(cluster)],
+        policies: vec![policy.into()],
+        exports: vec![read(export)],
+        imports: vec![read(import)],
+    }
+}
+
+#[test]
+fn a_fleet_of_which_all_is_well_has_no_problems() {
+    let found = overview(&well(), now());
+    assert_eq!(found.problems, [""; 0]);
+    assert!(found.hub.at_work);
+    let member = &found.members[0];
+    assert_eq!((member.applied, member.failed, member.version.as_str()), (2, 0, "v1.36.4"));
+    assert_eq!(found.imports[0].ports, ["80/TCP"]);
+    assert_eq!(found.imports[0].clusters, ["member1"]);
+}
+
+#[test]
+fn it_is_the_same_from_one_second_to_the_next() {
+    let mut later = well();
+    later.lease = Some(lease("2026-11-16T12:00:56.000000Z"));
+    let after: Timestamp = "2026-11-16T12:01:01Z".parse().unwrap();
+    assert_eq!(overview(&well(), now()), overview(&later, after));
+}
+
+#[test]
+fn each_thing_that_is_not_well_is_a_problem() {
+    let mut listed = well();
+    listed.lease = Some(lease("2026-11-16T11:00:00.000000Z"));
+    let conditions = &mut listed.clusters[0].status.as_mut().unwrap().conditions;
+    *conditions = vec![read(condition("Ready", "Unknown", "no answer"))];
+    let policy = &mut listed.policies[0];
+    policy.status.clusters =
+        vec![read(json!({ "name": "member1", "applied": 1, "failed": 1, "message": "no" }))];
+    policy.status.conditions = vec![read(condition("Propagated", "False", "1 of 2 could not be written"))];
+    let conflict = read(condition("Conflict", "True", "ports differ"));
+    listed.exports[0].status.as_mut().unwrap().conditions.push(conflict);
+    listed.exports[0].status.as_mut().unwrap().conditions.remove(2);
+    listed.imports[0].status = None;
+    let found = overview(&listed, now());
+    assert_eq!(
+        found.problems,
+        [
+            "hub: nobody renews its Lease, the last one at 2026-11-16T11:00:00Z: is `tombolo hub` running?",
+            "cluster/member1: no answer",
+            "pp/p -n shop: 1 of 2 could not be written: member1: no",
+            "serviceexport/serve -n shop: ports differ",
+            "serviceimport/serve -n shop: the hub has not looked at it yet",
+        ]
+    );
+    assert_eq!(found.conflicts.len(), 1);
+    assert_eq!(found.members[0].failed, 1);
+}
+
+#[test]
+fn a_policy_that_changed_since_it_was_judged_is_behind() {
+    let mut listed = well();
+    listed.policies[0].metadata.generation = Some(3);
+    let found = overview(&listed, now());
+    assert!(found.policies[0].behind && !found.policies[0].is_well());
+    assert_eq!(found.policies[0].reason, "Behind");
+}
