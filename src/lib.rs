@@ -18,6 +18,7 @@ pub mod agent;
 pub mod api;
 pub mod cli;
 pub mod decide;
+pub mod diagnose;
 pub mod hub;
 pub mod membership;
 pub mod shell;

@@ -114,6 +114,7 @@ fn clusters(input: &Input<'_>) {
         taints: Vec::new(),
         leaving: false,
         delete_copies: false,
+        endpoint_ranges: None,
     };
     for affinity in affinities {
         let mut faults = Vec::new();

@@ -64,7 +64,9 @@ pub mod annotation {
     pub const IP_FAMILIES: &str = "tombolo.dev/ip-families";
     /// On a ServiceImport that the hub wrote in a member: for each merged port its accepted name and the cluster that gave it.
     pub const PORT_NAMES: &str = "tombolo.dev/port-names";
-    /// On an imported slice: the UID of the hub's ServiceExport, where the export that it is made by is a copy of one.
+    /// On an imported slice: its cluster is silent; `kept` as it was, or `withdrawn` since other clusters serve.
+    pub const STALE: &str = "tombolo.dev/stale";
+    /// On an imported slice: the origin of the export that it is made by, where that is a copy which goes with its template.
     pub const EXPORT_TEMPLATE: &str = "tombolo.dev/export-template";
     /// On a ServiceExport, ServiceImport, Service or Namespace: what is done about port conflicts.
     pub const PORT_CONFLICTS: &str = "tombolo.dev/port-conflicts";
@@ -194,10 +196,14 @@ pub mod condition {
     pub const READY: &str = "Ready";
     /// Of a ServiceExport: the clusters do not agree on the Service.
     pub const CONFLICT: &str = "Conflict";
+    /// Of a ServiceImport that a user made in a member: False while the service would be imported there.
+    pub const EXCHANGED: &str = "Exchanged";
     /// Of a policy: everything that it places is where it should be.
     pub const PROPAGATED: &str = "Propagated";
     /// Of a Cluster that is being deleted: what is still to be done in the member.
     pub const LEAVING: &str = "Leaving";
+    /// Of a Cluster: everything that was read of it is believed.
+    pub const DATA_TRUSTED: &str = "DataTrusted";
     /// Of a Cluster: its agent's Lease is fresh.
     pub const AGENT_READY: &str = "AgentReady";
     /// Of a Cluster: the list of kinds in its status is complete.
@@ -223,6 +229,9 @@ pub mod reason {
     pub const FAILED: &str = "Failed";
     /// Ready=False of a ServiceImport: the cluster has no address of a family that is wanted.
     pub const IP_FAMILY_NOT_SUPPORTED: &str = "IPFamilyNotSupported";
+
+    /// Exchanged=False of a ServiceImport: it is a user's own.
+    pub const USERS_OWN: &str = "UsersOwn";
 
     /// Conflict=False.
     pub const NO_CONFLICTS: &str = "NoConflicts";
@@ -256,10 +265,24 @@ pub mod reason {
     pub const INVALID: &str = "Invalid";
     /// Propagated=False: the hub does not serve a kind that the policy selects.
     pub const KIND_NOT_SERVED: &str = "KindNotServed";
+    /// The hub may not read a kind that the policy selects, or that what it selects depends on.
+    pub const KIND_FORBIDDEN: &str = "KindForbidden";
     /// Propagated=False: suspended, or waiting for overrides.
     pub const HELD_BACK: &str = "HeldBack";
     /// Propagated=False: no clusters meet the placement.
     pub const UNPLACED: &str = "Unplaced";
+
+    /// AgentReady=True of a Cluster.
+    pub const AGENT_READY: &str = "AgentReady";
+    /// AgentReady=False of a Cluster: nobody renews its agent's Lease.
+    pub const AGENT_SILENT: &str = "AgentSilent";
+    /// AgentReady=False of a Cluster: there is no Lease of an agent.
+    pub const NO_AGENT: &str = "NoAgent";
+
+    /// DataTrusted=True of a Cluster.
+    pub const ALL_BELIEVED: &str = "AllBelieved";
+    /// DataTrusted=False of a Cluster: something of it is not believed.
+    pub const REFUSED: &str = "Refused";
 
     /// Ready=True of a Cluster.
     pub const CLUSTER_READY: &str = "ClusterReady";

@@ -90,7 +90,7 @@ pub struct Removal {
     pub uid: Box<str>,
 }
 
-/// What must be certain before an object is removed (DESIGN.md 9.1).
+/// What must be certain before an object is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certainty {
     /// Nothing more.
@@ -199,7 +199,7 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
     Action::Remove(Removal { certain, let_go, uid: observed.uid.clone() })
 }
 
-/// Whether the deletion of such an object takes others with it (DESIGN.md 7.4).
+/// Whether the deletion of such an object takes others with it.
 fn cascades(kind: &GroupKind) -> bool {
     matches!(
         (&*kind.group, &*kind.kind),
@@ -292,7 +292,7 @@ impl Observed {
         self.settled = self.listing;
     }
 
-    /// Whether it is exactly what was applied (DESIGN.md 7.8).
+    /// Whether it is exactly what was applied.
     fn is(&self, rendered: &Rendered) -> bool {
         let entries = || serde_json::from_str::<Vec<ManagedFieldsEntry>>(self.managed.as_deref()?).ok();
         self.applied == rendered.applied

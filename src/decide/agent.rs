@@ -1,9 +1,8 @@
-//! What an agent makes of what it sees in its own cluster (DESIGN.md 4, 5).
+//! What an agent makes of what it sees in its own cluster.
 //!
 //! Each part answers one question: [`export`] what a ServiceExport is worth, [`slices`] which slices are to be there, [`service`] what serves
 //! a ServiceImport, [`import`] what is said on the ServiceImport, [`own`] what of an import this cluster serves itself.
 
-pub mod condition;
 pub mod export;
 pub mod import;
 pub mod own;

@@ -6,7 +6,7 @@
 //! adopted, and [`let_go`] how it is given back.
 //!
 //! Nothing is written on the strength of a label: only an origin that speaks of this very object makes it ours
-//! (DESIGN.md 7.1). All that is in a body can be listed in our managedFields entry: else it would be applied for ever.
+//!. All that is in a body can be listed in our managedFields entry: else it would be applied for ever.
 
 mod deps;
 mod managed;

@@ -1,4 +1,4 @@
-//! The names of what an import is served by: the derived Service, and the slices that belong to it (DESIGN.md 5).
+//! The names of what an import is served by: the derived Service, and the slices that belong to it.
 //!
 //! Hub and agent compute the same names, so that a member cannot point the hub at another Service.
 

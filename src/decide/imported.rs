@@ -1,4 +1,4 @@
-//! An imported slice: what one source slice of one cluster becomes where the service is imported (DESIGN.md 4, 5).
+//! An imported slice: what one source slice of one cluster becomes where the service is imported.
 //!
 //! Port names are mapped here, once, from the names of the exporting cluster's Service to the merged ones. The hub renders the slices of
 //! other clusters, an agent those of its own cluster.

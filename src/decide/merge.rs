@@ -13,7 +13,7 @@
 //!   thing that depends on the past: see [`AcceptedName`].
 //! - **Conflicts** are found all at once and are the same for every export of the service (G1).
 //!
-//! Whether a cluster is unknown, which freezes its services (DESIGN.md 5), is decided before: every export given here
+//! Whether a cluster is unknown, which freezes its services, is decided before: every export given here
 //! counts.
 
 mod conflict;

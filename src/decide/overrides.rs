@@ -1,15 +1,15 @@
 //! Overrides: how a copy differs from its template in one cluster.
 //!
 //! [`Overrides`] keeps track of all OverridePolicies and ClusterOverridePolicies. [`Overrides::matching`] finds those that
-//! speak of an object, once for all clusters; [`overridden`] applies them for one of them. Karmada's order (karmada.md
-//! 1.3): all cluster-wide policies, then those of the namespace; of each the least close first, then by name, so that the
+//! speak of an object, once for all clusters; [`overridden`] applies them for one of them. Karmada's order:
+//! all cluster-wide policies, then those of the namespace; of each the least close first, then by name, so that the
 //! closest has the last word; rules as they are listed; within a rule image, command, args, labels, annotations,
 //! documents in fields, plaintext.
 //!
 //! Policies are matched by the template as it is, before any override (in Karmada a cluster-wide policy's new labels can
 //! make a namespaced one match). Either all of them apply, or there is a [`Failure`] that says which one did not, where
 //! and why; a copy that is half overridden does not exist. No override changes what an object is: its type, name,
-//! namespace, owners and finalizers (DESIGN.md 7.7).
+//! namespace, owners and finalizers.
 
 mod apply;
 mod check;

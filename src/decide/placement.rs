@@ -1,7 +1,7 @@
 //! Placement: which clusters get an object, and why the others do not.
 //!
-//! [`Placement`] is a policy's `placement`, compiled; [`Placement::place`] chooses among the members. In this order
-//! (karmada.md 1.1, Karmada's scheduler):
+//! [`Placement`] is a policy's `placement`, compiled; [`Placement::place`] chooses among the members. In this order,
+//! which is that of Karmada's scheduler:
 //!
 //! 1. A cluster that is leaving gets nothing.
 //! 2. `clusterAffinity`, or the first of `clusterAffinities` that will do: one that leaves clusters to choose from which

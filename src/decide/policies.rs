@@ -2,7 +2,7 @@
 //!
 //! [`Index`] keeps track of all PropagationPolicies and ClusterPropagationPolicies ([`Propagations`]) or of all
 //! OverridePolicies and ClusterOverridePolicies ([`super::overrides::Overrides`]). Feed it by `apply` and `delete`, ask it
-//! by [`Index::winner`] and [`Index::explain`]. Precedence is Karmada's (karmada.md 1.2), looked at anew each time:
+//! by [`Index::winner`] and [`Index::explain`]. Precedence is Karmada's, looked at anew each time:
 //!
 //! 1. any policy of the object's namespace before any cluster-wide one, whatever their priorities;
 //! 2. the highest `priority`;
@@ -139,7 +139,7 @@ impl<T> Policy<T> {
     }
 
     /// Whether a policy that speaks of everything means this too: a namespaced one never the kinds that rule over
-    /// others (DESIGN.md 7.7).
+    /// others.
     fn reaches(&self, object: &Object<'_>) -> bool {
         self.key.namespace.is_none() || !never::rules_over_others(object.kind)
     }

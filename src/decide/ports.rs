@@ -1,6 +1,6 @@
 //! A port as a Service exports it or a ServiceImport imports it, and when two of them contradict each other.
 //!
-//! Two lists of ports *conflict* (DESIGN.md 6) where a consumer would be told two different things about one port. Ports
+//! Two lists of ports *conflict* where a consumer would be told two different things about one port. Ports
 //! are the same port if they have the same name, where no name counts as one, or the same protocol and number. What is
 //! not set says nothing, so it contradicts nothing; nor does a port that only one side has.
 //!

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     merge::{InternalTrafficPolicy, IpFamily, ServiceSpec, ServiceType, SessionAffinity},
     ports::{Port, PortKey},
+    select::labels::key_fault_of,
 };
 
 /// The format that is written.
@@ -18,6 +19,10 @@ pub const FORMAT: u32 = 1;
 const PORTS: usize = 1000;
 /// The longest text that is read; an API server stores 256 KiB of annotations.
 const LONGEST: usize = 256 << 10;
+/// The longest word.
+const WORD: usize = 63;
+/// As long as Kubernetes lets affinity last.
+const AFFINITY: std::ops::RangeInclusive<u32> = 1..=86400;
 
 /// Why a record cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +124,13 @@ pub fn read(text: &str) -> Result<ServiceSpec, Unreadable> {
             ip_families.push(family);
         }
     }
+    if let Some(seconds) = wire.client_ip_seconds.filter(|seconds| !AFFINITY.contains(seconds)) {
+        return Err(garbage(&format_args!("affinity cannot last {seconds} seconds")));
+    }
+    let word = |text: &String| text.len() <= WORD && text.chars().all(|c| c.is_ascii_alphanumeric());
+    if let Some(text) = wire.traffic_distribution.as_ref().filter(|text| !word(text)) {
+        return Err(garbage(&format_args!("{:?} is no trafficDistribution", short(text))));
+    }
     Ok(ServiceSpec {
         service_type: if wire.headless { ServiceType::Headless } else { ServiceType::ClusterSetIp },
         ports,
@@ -149,6 +161,11 @@ impl WirePort {
         let protocol = self.protocol.parse().map_err(|e| garbage(&e))?;
         if self.port == 0 {
             return Err(garbage(&"there is no port 0"));
+        }
+        if let Some(fault) =
+            self.app_protocol.as_deref().and_then(|text| key_fault_of("an appProtocol", &text.to_lowercase()))
+        {
+            return Err(garbage(&fault));
         }
         let key = PortKey { port: self.port, protocol };
         Ok(Port { name, key, app_protocol: self.app_protocol.map(Arc::from) })
@@ -224,6 +241,9 @@ mod tests {
             r#"{"format":1,"ports":[{"port":70000,"protocol":"TCP"}]}"#,
             r#"{"format":1,"ports":[{"port":1,"protocol":"tcp"}]}"#,
             r#"{"format":1,"ports":[{"name":"Web","port":1,"protocol":"TCP"}]}"#,
+            r#"{"format":1,"ports":[{"port":1,"protocol":"TCP","appProtocol":"a b"}]}"#,
+            r#"{"format":1,"clientIpSeconds":0}"#,
+            r#"{"format":1,"trafficDistribution":"to me, to me"}"#,
             &huge,
             &long,
             &ports,

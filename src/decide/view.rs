@@ -16,6 +16,7 @@ use serde::Serialize;
 pub use self::template::{Offer, PORTS, Template, resolves};
 use super::{
     admit::cidr::{self, Cidr},
+    freshness::Silence,
     ids::{ClusterName, ServiceKey},
     merge::Export,
     overrides::Overrides,
@@ -26,6 +27,7 @@ use crate::api::{
     Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
     ServiceExport, ServiceImport,
     names::{annotation, karmada},
+    propagation::PolicyStatus,
 };
 
 /// What the members' own agents say of an exported Service.
@@ -43,6 +45,7 @@ pub struct View {
     exports: BTreeMap<ServiceKey, Template>,
     imports: BTreeMap<ServiceKey, Template>,
     namespaces: BTreeMap<Box<str>, NamespaceEntry>,
+    silence: BTreeMap<ClusterName, Silence>,
     records: BTreeMap<ServiceKey, BTreeMap<ClusterName, ExportRecord>>,
     unknown: BTreeSet<ClusterName>,
     synced: BTreeSet<Source>,
@@ -54,6 +57,8 @@ pub struct View {
 pub struct Changes {
     /// Objects that a change of a policy may concern.
     pub reach: BTreeSet<Reach>,
+    /// Propagation policies that came or changed, or whose status speaks of an older one.
+    pub policies: BTreeSet<PolicyKey>,
     /// Whether any override came or went: some policies wait for them.
     pub overrides: bool,
     /// Members that came, went or changed in what decides over them.
@@ -122,6 +127,7 @@ impl View {
             exports: BTreeMap::new(),
             imports: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            silence: BTreeMap::new(),
             records: BTreeMap::new(),
             unknown: BTreeSet::new(),
             synced: BTreeSet::new(),
@@ -151,6 +157,11 @@ impl View {
     /// The member clusters.
     pub fn members(&self) -> &BTreeMap<ClusterName, Member> {
         &self.members
+    }
+
+    /// Since when members are silent.
+    pub fn silence(&self) -> &BTreeMap<ClusterName, Silence> {
+        &self.silence
     }
 
     /// The clusters that say they are the one of that id.
@@ -244,6 +255,7 @@ impl View {
         let Ok(member) = Member::of(&cluster) else { return };
         self.changes.clusters = true;
         let name = member.name.clone();
+        self.silence.insert(name.clone(), Silence::of(&cluster));
         match cluster.spec.id {
             Some(id) => self.ids.insert(name.clone(), id.into()),
             None => self.ids.remove(&name),
@@ -265,6 +277,7 @@ impl View {
         if let Some(member) = self.members.remove(name) {
             self.changes.members.insert(member.name);
         }
+        self.silence.remove(name);
         self.ids.remove(name);
         self.pods.remove(name);
     }
@@ -297,12 +310,16 @@ impl View {
 }
 
 macro_rules! policies {
-    ($($Kind:ident: $apply:ident, $delete:ident, $retain:ident, $index:ident, $namespaced:literal, $Source:ident, $over:literal;)+) => {
+    ($($Kind:ident: $apply:ident, $delete:ident, $retain:ident, $index:ident, $namespaced:literal, $Source:ident, $over:literal, $told:expr;)+) => {
         impl View {$(
             #[doc = concat!("Takes note of a ", stringify!($Kind), ".")]
             pub fn $apply(&mut self, policy: $Kind) {
                 let reach = self.$index.apply(&policy.metadata, &policy.spec);
                 self.changes.overrides |= $over && !reach.is_empty();
+                let told: fn(&$Kind) -> bool = $told;
+                if !$over && !(reach.is_empty() && told(&policy)) {
+                    self.changes.policies.insert(PolicyKey::of(&policy.metadata));
+                }
                 self.changes.reach.extend(reach);
             }
 
@@ -325,13 +342,19 @@ macro_rules! policies {
 
 policies! {
     PropagationPolicy: apply_propagation_policy, delete_propagation_policy, retain_propagation_policies, propagations, true,
-        PropagationPolicies, false;
+        PropagationPolicies, false, |policy| is_told(&policy.metadata, policy.status.as_ref());
     ClusterPropagationPolicy: apply_cluster_propagation_policy, delete_cluster_propagation_policy,
-        retain_cluster_propagation_policies, propagations, false, ClusterPropagationPolicies, false;
+        retain_cluster_propagation_policies, propagations, false, ClusterPropagationPolicies, false,
+        |policy| is_told(&policy.metadata, policy.status.as_ref());
     OverridePolicy: apply_override_policy, delete_override_policy, retain_override_policies, overrides, true,
-        OverridePolicies, true;
+        OverridePolicies, true, |_| true;
     ClusterOverridePolicy: apply_cluster_override_policy, delete_cluster_override_policy,
-        retain_cluster_override_policies, overrides, false, ClusterOverridePolicies, true;
+        retain_cluster_override_policies, overrides, false, ClusterOverridePolicies, true, |_| true;
+}
+
+/// Whether a policy's status speaks of the policy as it is.
+fn is_told(metadata: &ObjectMeta, status: Option<&PolicyStatus>) -> bool {
+    status.and_then(|status| status.observed_generation) == metadata.generation
 }
 
 macro_rules! templates {

@@ -5,7 +5,7 @@
 //! same answer, in whatever order it came (`tests/properties.rs`).
 //!
 //! Placement depends on what is where already (taints, spreading), so copies are input. A copy's stamps are what is left of a
-//! policy that is gone (DESIGN.md 7.3).
+//! policy that is gone.
 
 mod assign;
 mod desired;
@@ -25,7 +25,7 @@ use serde_json::Value;
 pub use self::{
     assign::{Assignment, Share},
     desired::{Absence, Desired, Found, Wanted},
-    outcome::{Failures, Outcome},
+    outcome::{Failures, Outcome, Reason, Unseen},
     template::Template,
 };
 use super::{

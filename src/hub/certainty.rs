@@ -1,4 +1,4 @@
-//! Live looks at the hub before something is removed from a member: a list that is empty proves nothing (DESIGN.md 9.1).
+//! Live looks at the hub before something is removed from a member: a list that is empty proves nothing.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -61,8 +61,8 @@ pub(super) fn policy_kinds(uids: &BTreeMap<String, Arc<str>>) -> Option<Arc<str>
     both.map(|both| both.join(".").into())
 }
 
-/// Whether a ServiceImport is no longer wanted in a member, and not only because the hub lost its kinds.
-pub(super) async fn import_is_to_go(engine: &Engine, origin: &Origin) -> kube::Result<bool> {
+/// Whether an export or import is no longer wanted in a member, and not only because the hub lost its kinds.
+pub(super) async fn is_to_go(engine: &Engine, origin: &Origin) -> kube::Result<bool> {
     let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
     for name in POLICY_KINDS.iter().chain(&SERVICE_KINDS) {
         let crd = crds.get_metadata_opt(name).await?;

@@ -4,6 +4,7 @@
 //! await, and the view's is always taken before the world's.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
@@ -16,15 +17,16 @@ use tokio::sync::Notify;
 
 use super::{link::Link, report::Report, served::Served};
 use crate::{
-    api::mcs,
     decide::{
         action::{Certainty, Observed},
         copy::{NAMED, ObjectKey, Origin},
-        exchange::{self, Exchange, Part, Plan, Rules, export_kind, import_kind},
+        definition::Dialect,
+        exchange::{self, Exchange, Part, Plan, Rules, Summary, export_kind, import_kind},
         ids::{ClusterName, ServiceKey},
+        policies::PolicyKey,
         select::GroupKind,
         view::View,
-        world::{Desired, Dirty, World},
+        world::{Desired, Dirty, Failures, Outcome, Unseen, World},
     },
     shell::{lease::Claim, metrics, queue::Urgency},
     webhook::server::SharedView,
@@ -54,6 +56,8 @@ pub struct Engine {
     pub kinds_changed: Notify,
     /// Told when members may have come, gone or changed.
     pub members_changed: Notify,
+    /// Told when something of a member is not believed any more, or is again.
+    pub trust_changed: Notify,
     /// What the hub serves.
     served: RwLock<Arc<Served>>,
     world: RwLock<World>,
@@ -112,6 +116,7 @@ impl Engine {
             create_namespaces,
             kinds_changed: Notify::new(),
             members_changed: Notify::new(),
+            trust_changed: Notify::new(),
             served: RwLock::default(),
             exchange: RwLock::new(Exchange::new(id.clone(), rules)),
             world: RwLock::new(World::new(id)),
@@ -151,8 +156,36 @@ impl Engine {
 
     /// Changes what is known of services, and sees to it that what this concerns is looked at.
     pub fn exchange(&self, change: impl FnOnce(&mut Exchange) -> exchange::Dirty) {
-        let dirty = change(&mut self.exchange.write());
+        let (dirty, news) = {
+            let mut exchange = self.exchange.write();
+            (change(&mut exchange), exchange.take_news())
+        };
+        self.tell_refused(&news);
         self.look_at_services(dirty);
+    }
+
+    /// Says and counts what of a member is not believed.
+    fn tell_refused(&self, news: &[exchange::News]) {
+        for exchange::News { cluster, object, refused } in news {
+            match refused {
+                Some(refused) => {
+                    tracing::warn!(member = %cluster, object, "it is not believed: {refused}");
+                    self.metrics.refused(cluster, refused.reason);
+                }
+                None => tracing::info!(member = %cluster, object, "it is believed again, or gone"),
+            }
+        }
+        if !news.is_empty() {
+            self.trust_changed.notify_one();
+        }
+    }
+
+    /// Takes note of the ranges that members' endpoints must be in.
+    pub fn take_ranges(&self) {
+        let members = self.view.read().members().clone();
+        for (name, member) in members {
+            self.exchange(|exchange| exchange.set_ranges(&name, member.endpoint_ranges));
+        }
     }
 
     /// Changes what is known of a member's exports, which admission judges by.
@@ -161,14 +194,15 @@ impl Engine {
         cluster: &ClusterName,
         change: impl FnOnce(&mut Exchange) -> exchange::Dirty,
     ) {
-        let (dirty, records) = {
+        let (dirty, records, news) = {
             let mut exchange = self.exchange.write();
             let dirty = change(&mut exchange);
             let keys: BTreeSet<_> = dirty.iter().map(|(_, key)| key).collect();
             let records = keys.into_iter().map(|key| (key.clone(), exchange.export(cluster, key)));
             let records: Vec<_> = records.collect();
-            (dirty, records)
+            (dirty, records, exchange.take_news())
         };
+        self.tell_refused(&news);
         if !records.is_empty() {
             let mut view = self.view.write();
             for (key, record) in records {
@@ -179,6 +213,13 @@ impl Engine {
     }
 
     fn look_at_services(&self, dirty: exchange::Dirty) {
+        {
+            let view = self.view.read();
+            let told =
+                |key: &&ServiceKey| view.exports().contains_key(*key) || view.imports().contains_key(*key);
+            let keys: BTreeSet<_> = dirty.iter().map(|(_, key)| key).collect();
+            self.report.touch_services(keys.into_iter().filter(told).cloned());
+        }
         let links = self.links.read();
         for (cluster, key) in dirty {
             if let Some(link) = links.get(&cluster) {
@@ -203,15 +244,33 @@ impl Engine {
     }
 
     /// What is to be done in a member for a service.
-    pub fn plan(&self, cluster: &ClusterName, key: &ServiceKey, version: mcs::Version) -> Plan {
+    pub fn plan(&self, cluster: &ClusterName, key: &ServiceKey, dialect: Dialect) -> Plan {
         let view = self.view.read();
         let world = self.world.read();
-        self.exchange.read().plan(&view, &world, cluster, key, version)
+        self.exchange.read().plan(&view, &world, cluster, key, dialect)
     }
 
-    /// Makes certain, by a live look at the hub, that a ServiceImport is to be removed from a member.
-    pub async fn import_is_to_go(&self, origin: &Origin) -> kube::Result<bool> {
-        super::certainty::import_is_to_go(self, origin).await
+    /// What is said of a service on the hub.
+    pub fn summary(&self, key: &ServiceKey) -> Summary {
+        let view = self.view.read();
+        let world = self.world.read();
+        self.exchange.read().summary(&view, &world, key)
+    }
+
+    /// What became of a policy, and whether that is certain: not while it is not known which imports its clusters have.
+    pub fn outcome(&self, policy: &PolicyKey, failures: &Failures, unseen: &Unseen) -> (Outcome, bool) {
+        let (view, world, exchange) = (self.view.read(), self.world.read(), self.exchange.read());
+        let certain = Cell::new(true);
+        let imported = |cluster: &ClusterName, key: &ObjectKey| {
+            certain.set(certain.get() && exchange.knows(cluster, Part::Imports));
+            exchanged(key).is_some_and(|service| exchange.is_imported(cluster, &service))
+        };
+        (world.outcome(&view, policy, failures, unseen, imported), certain.get())
+    }
+
+    /// Makes certain, by a live look at the hub, that an export or import is no longer wanted in a member.
+    pub async fn is_to_go(&self, origin: &Origin) -> kube::Result<bool> {
+        super::certainty::is_to_go(self, origin).await
     }
 
     /// What is to be in a cluster.
@@ -236,13 +295,19 @@ impl Engine {
             }
             if policies || changes.synced {
                 self.kinds_changed.notify_one();
+            }
+            if changes.synced {
                 self.report.touch_all();
             }
+            self.report.touch(changes.policies);
             if members || changes.synced {
+                self.take_ranges();
                 self.exchange(|exchange| exchange.everything());
             }
             for key in &changes.services {
-                self.exchange(|exchange| exchange.everywhere(key));
+                self.report.forget_told(key);
+                self.report.touch_services([key.clone()]);
+                self.exchange(|exchange| exchange.reconsider(key));
             }
             if changes.clusters || changes.synced {
                 self.members_changed.notify_one();
@@ -277,6 +342,7 @@ impl Engine {
         self.exchange_exports(name, |exchange| exchange.forget(name));
         self.tell_unknown();
         self.report.forget(name);
+        self.metrics.forget(name);
     }
 
     /// Looks at everything again, in every member: we lead now.
@@ -300,7 +366,7 @@ impl Engine {
         })
     }
 
-    /// Makes certain, by a live look at the hub, that an object is to be removed from a member (DESIGN.md 9.1).
+    /// Makes certain, by a live look at the hub, that an object is to be removed from a member.
     pub async fn is_certain(&self, certainty: &Certainty, key: &ObjectKey) -> kube::Result<bool> {
         match certainty {
             Certainty::Given => Ok(true),
@@ -323,7 +389,7 @@ impl Engine {
 }
 
 /// The service that an export or import on the hub is about.
-fn exchanged(key: &ObjectKey) -> Option<ServiceKey> {
+pub(super) fn exchanged(key: &ObjectKey) -> Option<ServiceKey> {
     let about = key.kind == export_kind() || key.kind == import_kind();
     about.then(|| ServiceKey::parse(&key.namespace, &key.name).ok()).flatten()
 }

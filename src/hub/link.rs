@@ -1,11 +1,12 @@
 //! The link to one member: a connection that is kept, a queue of what has to be looked at there, and workers of its own, so that no
-//! member waits for another (DESIGN.md 9.4).
+//! member waits for another.
 //!
 //! A [`Link`] lives as long as its Cluster; [`session::Session`] as long as one connection. When the Cluster's Secret changes, the
 //! member comes back after a fault, or was restored from a backup, a new session begins and reads everything anew.
 
 mod exchange;
 mod health;
+mod heartbeat;
 mod kinds;
 mod reconcile;
 mod removal;
@@ -21,13 +22,15 @@ use kube_runtime::{WatchStreamExt, watcher};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 
-pub use self::health::{Health, Reachability};
 use self::session::Session;
+pub use self::{
+    health::{Health, Reachability},
+    heartbeat::Heartbeat,
+};
 use super::engine::Engine;
 use crate::{
-    api::{Cluster, cluster::ClusterSpec, names::annotation},
+    api::{Cluster, cluster::ClusterSpec},
     decide::{
-        admit::cidr,
         copy::ObjectKey,
         ids::{ClusterName, ServiceKey},
     },
@@ -44,7 +47,7 @@ pub struct Link {
     pub name: ClusterName,
     engine: Arc<Engine>,
     /// What is known of the member's health.
-    pub health: Health,
+    pub health: Arc<Health>,
     session: RwLock<Option<Arc<Session>>>,
     stop: CancellationToken,
 }
@@ -58,7 +61,7 @@ enum Ended {
     Renew(&'static str),
 }
 
-/// What of a Cluster leads into the member, and what is believed of it.
+/// What of a Cluster leads into the member.
 fn way(spec: &ClusterSpec) -> impl PartialEq + use<> {
     (
         spec.api_endpoint.clone(),
@@ -81,7 +84,7 @@ impl Link {
     /// Starts a link.
     pub fn start(engine: Arc<Engine>, name: ClusterName) -> Arc<Self> {
         let link = Arc::new(Self {
-            health: Health::new(),
+            health: Arc::new(Health::new()),
             session: RwLock::new(None),
             stop: CancellationToken::new(),
             name,
@@ -183,9 +186,6 @@ impl Link {
                 return Ended::Renew("there is no way into it");
             }
         };
-        let ranges = cluster.annotations().get(annotation::ENDPOINT_CIDRS);
-        let ranges = ranges.and_then(|ranges| cidr::list(ranges).ok()).map(Vec::into_boxed_slice);
-        self.engine.exchange(|exchange| exchange.set_ranges(&self.name, ranges));
         *self.session.write() = Some(session.clone());
         tokio::select! {
             ended = session.serve(&self.health) => ended,

@@ -9,32 +9,43 @@ use k8s_openapi::{
     api::core::v1::Taint,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::Timestamp,
 };
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
+use kube_runtime::events::{Event, EventType};
 use serde_json::json;
 
 use super::{
     engine::Engine,
-    link::{Link, Reachability},
+    farewell,
+    link::{Heartbeat, Link, Reachability},
 };
 use crate::{
     api::{
         Cluster,
-        names::{annotation, condition, finalizer, karmada, reason},
+        names::{annotation, condition, finalizer, karmada, object, reason},
     },
-    decide::ids::ClusterName,
+    decide::{
+        exchange::{Part, Trust},
+        ids::ClusterName,
+    },
     membership::leave,
-    shell::clock,
+    shell::{
+        clock,
+        trouble::{Trouble, trouble},
+    },
 };
 
 /// Between two looks where nothing was told.
 const SELDOM: Duration = Duration::from_secs(30);
 /// Between two looks while a member leaves.
 const SOON: Duration = Duration::from_millis(500);
+/// What of members becomes known within this time is told together.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// So many seconds an agent has to remove what it made, before that is done without it.
+const AGENTS_TIME: i64 = 60;
 /// What one look at a member may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -44,6 +55,8 @@ pub async fn run(engine: Arc<Engine>) {
         let busy = keep(&engine).await;
         tokio::select! {
             () = engine.members_changed.notified() => {}
+            // What is refused may change often: it is told together.
+            () = engine.trust_changed.notified() => tokio::time::sleep(TOGETHER).await,
             () = tokio::time::sleep(if busy { SOON } else { SELDOM }) => {}
         }
     }
@@ -62,6 +75,8 @@ async fn keep(engine: &Arc<Engine>) -> bool {
             engine.remove_link(&name);
         }
     }
+    // Before anything is read: nothing is believed by ranges that are not known.
+    engine.take_ranges();
     for name in names {
         if !engine.links().get(&name).is_some_and(|link| link.runs()) {
             tracing::info!(member = %name, "a member");
@@ -104,7 +119,7 @@ async fn attend(engine: &Arc<Engine>, link: &Arc<Link>) -> anyhow::Result<bool> 
         clusters.patch(link.name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     if let Some(health) = link.health.confirmed() {
-        write_status(&clusters, &cluster, &health).await?;
+        write_status(engine, &clusters, &cluster, link, &health).await?;
         write_taints(&clusters, &cluster, &health).await?;
     }
     Ok(false)
@@ -133,7 +148,33 @@ fn ready(health: &Reachability) -> (&'static str, &str, String) {
     }
 }
 
-async fn write_status(clusters: &Api<Cluster>, cluster: &Cluster, health: &Reachability) -> kube::Result<()> {
+/// What the AgentReady condition says: truth, reason and message.
+fn agent_ready(heartbeat: Heartbeat) -> (&'static str, &'static str, String) {
+    let lease = format!("the Lease {}/{}", object::NAMESPACE, object::AGENT);
+    match heartbeat {
+        Heartbeat::Beats => ("True", reason::AGENT_READY, "its agent is at work".to_owned()),
+        Heartbeat::Silent => (
+            "False",
+            reason::AGENT_SILENT,
+            format!("its agent does not renew {lease}: look at the agent's pods there"),
+        ),
+        Heartbeat::Absent => (
+            "False",
+            reason::NO_AGENT,
+            format!(
+                "there is no agent, for there is not {lease}: its services are neither exported nor imported; deploy it with `tombolo join`"
+            ),
+        ),
+    }
+}
+
+async fn write_status(
+    engine: &Engine,
+    clusters: &Api<Cluster>,
+    cluster: &Cluster,
+    link: &Link,
+    health: &Reachability,
+) -> kube::Result<()> {
     let before = cluster.status.clone().unwrap_or_default();
     let mut after = before.clone();
     if let Reachability::Ready(version) = health {
@@ -141,11 +182,46 @@ async fn write_status(clusters: &Api<Cluster>, cluster: &Cluster, health: &Reach
     }
     let (truth, reason, message) = ready(health);
     set_condition(&mut after.conditions, condition::READY, truth, reason, message);
+    if let Some(heartbeat) = link.health.agent() {
+        let (truth, reason, message) = agent_ready(heartbeat);
+        set_condition(&mut after.conditions, condition::AGENT_READY, truth, reason, message);
+    }
+    if let Some(trust) = engine.look_exchange(|exchange| exchange.trust(&link.name)) {
+        let (truth, reason) = match &trust {
+            Trust::Full => ("True", reason::ALL_BELIEVED),
+            Trust::Refused { .. } => ("False", reason::REFUSED),
+        };
+        let message = trust.message(&cluster.name_any());
+        set_condition(&mut after.conditions, condition::DATA_TRUSTED, truth, reason, message);
+    }
     if after == before {
         return Ok(());
     }
     let patch = json!({ "status": after, "metadata": { "uid": cluster.uid() } });
-    clusters.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    clusters.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+    tell_trust(engine, cluster, &before.conditions, &after.conditions);
+    Ok(())
+}
+
+/// Tells by an event that something of a member is not believed, or that all of it is again.
+fn tell_trust(engine: &Engine, cluster: &Cluster, before: &[Condition], after: &[Condition]) {
+    let of = |all: &[Condition]| all.iter().find(|one| one.type_ == condition::DATA_TRUSTED).cloned();
+    let (before, Some(after)) = (of(before), of(after)) else { return };
+    let told = before.as_ref().map(|before| (&*before.status, &*before.message));
+    let well = after.status == "True";
+    if told == Some((&*after.status, &*after.message)) || (told.is_none() && well) {
+        return;
+    }
+    engine.report.tell(
+        cluster.object_ref(&()),
+        Event {
+            type_: if well { EventType::Normal } else { EventType::Warning },
+            reason: if well { "DataBelieved" } else { "DataRefused" }.to_owned(),
+            note: Some(after.message.chars().take(1000).collect()),
+            action: "Judge".to_owned(),
+            secondary: None,
+        },
+    );
 }
 
 /// Keeps objects that are not there yet away from a member that is not well, by Karmada's own taints.
@@ -214,6 +290,9 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
             .await;
         }
         let Some(member) = link.writer() else { return Ok(()) };
+        if !asked(annotation::FORCE_UNJOIN) && !agent_is_done(engine, link, &member, cluster).await? {
+            return Ok(());
+        }
         // Our token goes with it: whoever goes on after an interruption has to know why.
         say(&clusters, cluster, reason::LAST_STEP, "what joining made in the member is removed".to_owned())
             .await?;
@@ -232,6 +311,40 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
     link.stop();
     tracing::info!(member = name, "it left");
     Ok(())
+}
+
+/// Whether nothing is left that the member's agent has to remove. It is waited for; where none is at work, or not for long enough, it is
+/// done for it.
+async fn agent_is_done(
+    engine: &Arc<Engine>,
+    link: &Link,
+    member: &kube::Client,
+    cluster: &Cluster,
+) -> anyhow::Result<bool> {
+    if !engine.look_exchange(|exchange| exchange.knows(&link.name, Part::Imports)) {
+        // Whose imports are not known keeps what serves them.
+        return Ok(true);
+    }
+    let left = match farewell::left(engine, member, &link.name).await {
+        Ok(left) => left,
+        // Whoever may not look at Services was never to have any made there.
+        Err(error) if trouble(&error) == Trouble::Forbidden => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    if left.is_empty() {
+        return Ok(true);
+    }
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let since = conditions.into_iter().find(|of| of.type_ == condition::LEAVING);
+    let waited = since.map_or(0, |since| clock::seconds() - since.last_transition_time.0.as_second());
+    if link.health.agent() != Some(Heartbeat::Beats) || waited > AGENTS_TIME {
+        tracing::warn!(member = %link.name, "its agent does not remove {}: it is done without it", left.said());
+        farewell::remove(member, &left).await?;
+    }
+    let clusters: Api<Cluster> = Api::all(engine.writer.clone());
+    let message = format!("its agent removes {}", left.said());
+    say(&clusters, cluster, reason::PENDING, message).await?;
+    Ok(false)
 }
 
 /// Whether Clusters vanish because their kind does: then no member is touched.
@@ -280,5 +393,5 @@ fn set_condition(conditions: &mut Vec<Condition>, type_: &str, status: &str, rea
 }
 
 fn now() -> Time {
-    Time(Timestamp::from_second(clock::seconds()).unwrap_or_default())
+    Time(clock::now())
 }

@@ -1,13 +1,16 @@
-//! The control plane: admission and propagation; the exchange of services is to come.
+//! The control plane: admission, propagation, and the exchange of services.
 //!
 //! [`run`] is the only entry; it wires everything and ends when any of it does. [`watches`] keeps the view that admission reads.
 
 mod certainty;
 pub mod engine;
+mod farewell;
+pub mod freshness;
 pub mod identity;
 pub mod link;
 pub mod members;
 pub mod report;
+pub mod rights;
 pub mod served;
 pub mod templates;
 pub mod watches;
@@ -23,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use self::engine::{Engine, Parts};
 use crate::{
     api::names::object,
-    decide::{exchange::Rules, view::View},
+    decide::{exchange::Rules, freshness::Limits, view::View},
     shell::{
         client::client,
         connection,
@@ -49,6 +52,8 @@ pub struct Args {
     webhook: webhook::Args,
     #[command(flatten)]
     election: lease::Args,
+    #[command(flatten)]
+    freshness: freshness::Args,
     /// Tombolo's own namespace on the hub, where its Secrets are.
     #[arg(long, env = "POD_NAMESPACE", default_value = "tombolo-system", value_name = "NAME")]
     namespace: String,
@@ -105,8 +110,12 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let changed = Arc::new(Notify::new());
     let mut watches = watches::start(&client, &view, &changed, &readiness);
     let propagates = args.propagation;
-    let propagation =
-        Propagation { namespace: args.namespace.clone(), create_namespaces: args.create_namespaces, rules };
+    let propagation = Propagation {
+        namespace: args.namespace.clone(),
+        create_namespaces: args.create_namespaces,
+        rules,
+        limits: args.freshness.limits(),
+    };
     let webhook =
         args.webhook.run(&client, &args.namespace, view.clone(), &readiness, &metrics.webhook, stop.clone());
     readiness.serve(&args.health, &metrics, stop.clone()).await?;
@@ -136,6 +145,7 @@ struct Propagation {
     namespace: String,
     create_namespaces: bool,
     rules: Rules,
+    limits: Limits,
 }
 
 /// Brings templates to members; ends only if a part of it does.
@@ -164,6 +174,7 @@ async fn propagate(
     tasks.spawn(templates::run(engine.clone()));
     tasks.spawn(members::run(engine.clone()));
     tasks.spawn(report::run(engine.clone()));
+    tasks.spawn(freshness::run(engine.clone(), told.limits));
     let lead = async {
         let mut changes = claim.changes();
         loop {

@@ -3,19 +3,17 @@
 //! Whoever reconciles calls [`Report::fail`] and [`Report::settle`]; [`run`] writes what changed, a little later and together.
 //! Nothing is written that says what was said before.
 
+mod services;
+
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
 };
 
 use futures::{StreamExt, stream};
-use k8s_openapi::{
-    api::core::v1::ObjectReference,
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::Timestamp,
-};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Api, Resource,
     api::{Patch, PatchParams},
@@ -26,18 +24,22 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{engine::Engine, link::Reachability};
+use self::services::Told;
+use super::{
+    engine::{Engine, exchanged},
+    link::Reachability,
+};
 use crate::{
-    api::{
-        ClusterPropagationPolicy, PropagationPolicy, ServiceExport, mcs, names::condition,
-        propagation::PolicyStatus,
-    },
+    api::{ClusterPropagationPolicy, PropagationPolicy, names::condition, propagation::PolicyStatus},
     decide::{
+        condition::Verdict,
         copy::ObjectKey,
-        ids::ClusterName,
+        exchange::export_kind,
+        ids::{ClusterName, ServiceKey},
         policies::PolicyKey,
         select::GroupKind,
-        world::{Failures, Outcome},
+        view::View,
+        world::{Failures, Outcome, Reason, Unseen},
     },
     shell::clock,
 };
@@ -63,12 +65,15 @@ struct State {
     /// Shared with whoever writes a report; changed in place otherwise.
     failures: Arc<Failures>,
     dirty: BTreeSet<PolicyKey>,
-    /// ServiceExports whose own status may have changed.
-    exports: BTreeSet<ObjectKey>,
+    /// Services of which more may be told on the hub.
+    services: BTreeSet<ServiceKey>,
+    /// What was told of them last.
+    told: BTreeMap<ServiceKey, Told>,
     /// Policies of which nothing can be told yet.
     postponed: BTreeSet<PolicyKey>,
     all: bool,
-    missing: BTreeSet<GroupKind>,
+    /// Kinds of which the hub sees no templates.
+    unseen: Unseen,
     events: VecDeque<(ObjectReference, Event)>,
 }
 
@@ -95,22 +100,37 @@ impl Report {
             return;
         }
         tracing::warn!(member = %cluster, object = %key, "{why}");
-        if let Some(reference) = reference.filter(|_| state.events.len() < WAITING) {
-            let event = Event {
-                type_: EventType::Warning,
-                reason: "PropagationFailed".to_owned(),
-                note: Some(format!("{cluster}: {why}").chars().take(1000).collect()),
-                action: "Propagate".to_owned(),
-                secondary: None,
-            };
-            state.events.push_back((reference, event));
-        }
         state.dirty.extend(policy);
-        if is_export(key) {
-            state.exports.insert(key.clone());
-        }
+        state.services.extend(exchanged(key));
         drop(state);
+        if let Some(reference) = reference {
+            self.tell(
+                reference,
+                Event {
+                    type_: EventType::Warning,
+                    reason: "PropagationFailed".to_owned(),
+                    note: Some(format!("{cluster}: {why}").chars().take(1000).collect()),
+                    action: "Propagate".to_owned(),
+                    secondary: None,
+                },
+            );
+        }
         self.wake.notify_one();
+    }
+
+    /// Takes note that more may be told of services that the hub has an export or import of.
+    pub fn touch_services(&self, services: impl IntoIterator<Item = ServiceKey>) {
+        let mut state = self.state.lock();
+        let before = state.services.len();
+        state.services.extend(services);
+        if state.services.len() > before {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Forgets what was told of a service: its export or import on the hub is another.
+    pub fn forget_told(&self, key: &ServiceKey) {
+        self.state.lock().told.remove(key);
     }
 
     /// Takes note that an object is as it should be in a cluster, or is left alone there for a reason.
@@ -120,7 +140,9 @@ impl Report {
             let known = state.failures.get(cluster).is_some_and(|failures| failures.contains_key(key));
             let failures = known.then(|| Arc::make_mut(&mut state.failures).get_mut(cluster)).flatten();
             let failed = failures.is_some_and(|failures| failures.remove(key).is_some());
-            if is_export(key) && state.exports.insert(key.clone()) {
+            if let Some(service) = exchanged(key).filter(|_| key.kind == export_kind())
+                && state.services.insert(service)
+            {
                 self.wake.notify_one();
             }
             failed
@@ -128,6 +150,15 @@ impl Report {
         if failed {
             tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
             self.touch(engine.look(|world, _| world.assignment(key)?.policy.clone()));
+        }
+    }
+
+    /// Has an event told; where too many wait it is dropped.
+    pub fn tell(&self, about: ObjectReference, event: Event) {
+        let mut state = self.state.lock();
+        if state.events.len() < WAITING {
+            state.events.push_back((about, event));
+            self.wake.notify_one();
         }
     }
 
@@ -165,11 +196,29 @@ impl Report {
 
     /// Takes note of the kinds that policies speak of and the hub does not serve.
     pub fn set_missing_kinds(&self, missing: &BTreeSet<GroupKind>) {
+        self.change_unseen(|unseen| {
+            unseen.retain(|_, why| *why != Reason::NotServed);
+            unseen.extend(missing.iter().map(|kind| (kind.clone(), Reason::NotServed)));
+        });
+    }
+
+    /// Takes note whether the hub may read a kind that it watches.
+    pub fn set_forbidden(&self, kind: &GroupKind, forbidden: bool) {
+        self.change_unseen(|unseen| {
+            if forbidden {
+                unseen.insert(kind.clone(), Reason::Forbidden);
+            } else {
+                unseen.remove(kind);
+            }
+        });
+    }
+
+    fn change_unseen(&self, change: impl FnOnce(&mut Unseen)) {
         let changed = {
             let mut state = self.state.lock();
-            let changed = state.missing != *missing;
-            state.missing.clone_from(missing);
-            changed
+            let before = state.unseen.clone();
+            change(&mut state.unseen);
+            state.unseen != before
         };
         if changed {
             self.touch_all();
@@ -178,29 +227,38 @@ impl Report {
 
     /// Takes what has to be told. Nobody holds this lock and asks for the world's.
     fn take(&self, engine: &Engine) -> Due {
-        let policies: Vec<_> = engine.view.read().propagations().keys().cloned().collect();
+        let all = std::mem::take(&mut self.state.lock().all);
+        let (policies, services) = if all { everything(&engine.view.read()) } else { Default::default() };
         let mut state = self.state.lock();
-        let mut dirty = std::mem::take(&mut state.dirty);
-        if std::mem::take(&mut state.all) {
-            dirty.extend(policies);
+        if all {
+            state.told.clear();
         }
+        state.services.extend(services);
+        let mut dirty = std::mem::take(&mut state.dirty);
+        dirty.extend(policies);
         Due {
             dirty,
-            exports: std::mem::take(&mut state.exports),
+            services: std::mem::take(&mut state.services),
             events: std::mem::take(&mut state.events),
             failures: state.failures.clone(),
-            missing: state.missing.clone(),
+            unseen: state.unseen.clone(),
         }
     }
+}
+
+/// All policies, and all services that the hub has an export or import of.
+fn everything(view: &View) -> (Vec<PolicyKey>, BTreeSet<ServiceKey>) {
+    let services = view.exports().keys().chain(view.imports().keys());
+    (view.propagations().keys().cloned().collect(), services.cloned().collect())
 }
 
 /// What has to be told.
 struct Due {
     dirty: BTreeSet<PolicyKey>,
-    exports: BTreeSet<ObjectKey>,
+    services: BTreeSet<ServiceKey>,
     events: VecDeque<(ObjectReference, Event)>,
     failures: Arc<Failures>,
-    missing: BTreeSet<GroupKind>,
+    unseen: Unseen,
 }
 
 /// Writes what changed, while this replica leads.
@@ -214,11 +272,11 @@ pub async fn run(engine: Arc<Engine>) {
             // Whoever comes to lead looks at everything.
             continue;
         }
-        let Due { dirty, exports, events, failures, missing } = engine.report.take(&engine);
+        let Due { dirty, services, events, failures, unseen } = engine.report.take(&engine);
         let gone = unwell(&engine);
-        let known = &Known { engine: &engine, failures, missing, gone };
+        let known = &Known { engine: &engine, failures, unseen, gone };
         stream::iter(dirty).for_each_concurrent(AT_ONCE, |policy| known.tell(policy)).await;
-        stream::iter(exports).for_each_concurrent(AT_ONCE, |export| known.tell_export(export)).await;
+        stream::iter(services).for_each_concurrent(AT_ONCE, |service| known.tell_service(service)).await;
         for (reference, event) in events {
             let published = tokio::time::timeout(PATIENCE, recorder.publish(&event, &reference)).await;
             if let Ok(Err(_)) | Err(_) = &published {
@@ -232,7 +290,7 @@ pub async fn run(engine: Arc<Engine>) {
 struct Known<'a> {
     engine: &'a Arc<Engine>,
     failures: Arc<Failures>,
-    missing: BTreeSet<GroupKind>,
+    unseen: Unseen,
     /// Members that are not well.
     gone: BTreeSet<ClusterName>,
 }
@@ -242,39 +300,19 @@ struct Known<'a> {
 impl Known<'_> {
     /// Says on a policy what became of it.
     async fn tell(&self, policy: PolicyKey) {
-        let Self { engine, failures, missing, gone } = self;
-        let outcome = engine.look(|world, view| {
-            let known = world.can_tell(view, &policy, missing, gone);
-            known.then(|| world.outcome(view, &policy, failures, missing))
-        });
-        let Some(outcome) = outcome else {
+        let Self { engine, failures, unseen, gone } = self;
+        if !engine.look(|world, view| world.can_tell(view, &policy, unseen, gone)) {
             engine.report.state.lock().postponed.insert(policy);
             return;
-        };
-        let written = tokio::time::timeout(PATIENCE, write(engine, &policy, &outcome)).await;
+        }
+        let (outcome, certain) = engine.outcome(&policy, failures, unseen);
+        if !certain {
+            engine.report.state.lock().postponed.insert(policy.clone());
+        }
+        let written = tokio::time::timeout(PATIENCE, write(engine, &policy, &outcome, certain)).await;
         if let Ok(Err(_)) | Err(_) = &written {
             tracing::debug!(%policy, "failed to write a policy's status, trying again: {written:?}");
             engine.report.touch([policy]);
-        }
-    }
-
-    /// Says on a ServiceExport what became of its copies.
-    async fn tell_export(&self, export: ObjectKey) {
-        let Self { engine, failures, missing, gone } = self;
-        let (known, outcome) = engine.look(|world, view| {
-            let policy = world.assignment(&export).and_then(|assignment| assignment.policy.as_ref());
-            let known = policy.is_none_or(|policy| world.can_tell(view, policy, missing, gone));
-            (known, world.outcome_of(view, &export, failures))
-        });
-        if !known {
-            engine.report.state.lock().exports.insert(export);
-            return;
-        }
-        let written = tokio::time::timeout(PATIENCE, write_export(engine, &export, outcome.as_ref())).await;
-        if let Ok(Err(_)) | Err(_) = &written {
-            tracing::debug!(%export, "failed to write a ServiceExport's status, trying again: {written:?}");
-            engine.report.state.lock().exports.insert(export);
-            engine.report.wake.notify_one();
         }
     }
 }
@@ -286,15 +324,16 @@ fn unwell(engine: &Engine) -> BTreeSet<ClusterName> {
     links.filter(|(_, link)| link.health.confirmed().is_some_and(unwell)).map(|(name, _)| name).collect()
 }
 
-async fn write(engine: &Engine, policy: &PolicyKey, outcome: &Outcome) -> kube::Result<()> {
+/// What is not certain takes back nothing that was said before.
+async fn write(engine: &Engine, policy: &PolicyKey, outcome: &Outcome, certain: bool) -> kube::Result<()> {
     match &policy.namespace {
         Some(namespace) => {
             let api: Api<PropagationPolicy> = Api::namespaced(engine.writer.clone(), namespace);
-            write_to(&api, &policy.name, outcome, |policy| policy.status.clone()).await
+            write_to(&api, &policy.name, (outcome, certain), |policy| policy.status.clone()).await
         }
         None => {
             let api: Api<ClusterPropagationPolicy> = Api::all(engine.writer.clone());
-            write_to(&api, &policy.name, outcome, |policy| policy.status.clone()).await
+            write_to(&api, &policy.name, (outcome, certain), |policy| policy.status.clone()).await
         }
     }
 }
@@ -302,7 +341,7 @@ async fn write(engine: &Engine, policy: &PolicyKey, outcome: &Outcome) -> kube::
 async fn write_to<K>(
     api: &Api<K>,
     name: &str,
-    outcome: &Outcome,
+    (outcome, certain): (&Outcome, bool),
     status: impl Fn(&K) -> Option<PolicyStatus>,
 ) -> kube::Result<()>
 where
@@ -311,56 +350,26 @@ where
     let Some(policy) = api.get_opt(name).await? else { return Ok(()) };
     let before = status(&policy).unwrap_or_default();
     let generation = policy.meta().generation;
-    let now = condition(&before.conditions, outcome, generation);
+    let propagated = Verdict {
+        condition: condition::PROPAGATED,
+        met: outcome.propagated,
+        reason: outcome.reason.into(),
+        message: outcome.message.clone(),
+    };
+    let now = propagated.dated(&before.conditions, generation, clock::now());
     let after = PolicyStatus {
         observed_generation: generation,
         matched: Some(outcome.matched),
         clusters: outcome.clusters.clone(),
         conditions: vec![now],
     };
-    if after == before {
+    let said =
+        before.observed_generation == generation && before.conditions.iter().any(|it| it.status == "True");
+    if after == before || (said && !certain) {
         return Ok(());
     }
     let patch = json!({ "status": after, "metadata": { "uid": policy.meta().uid } });
     api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
-}
-
-/// What a condition says of an outcome; since when, if that is no news.
-fn condition(before: &[Condition], outcome: &Outcome, generation: Option<i64>) -> Condition {
-    let status = if outcome.propagated { "True" } else { "False" };
-    let old = before.iter().find(|old| old.type_ == condition::PROPAGATED && old.status == status);
-    let now = || Time(Timestamp::from_second(clock::seconds()).unwrap_or_default());
-    Condition {
-        type_: condition::PROPAGATED.to_owned(),
-        status: status.to_owned(),
-        reason: outcome.reason.to_owned(),
-        message: outcome.message.clone(),
-        observed_generation: generation,
-        last_transition_time: old.map_or_else(now, |old| old.last_transition_time.clone()),
-    }
-}
-
-/// Says on a ServiceExport what became of its copies. Conditions of others stay.
-async fn write_export(engine: &Engine, key: &ObjectKey, outcome: Option<&Outcome>) -> kube::Result<()> {
-    let Some(outcome) = outcome else { return Ok(()) };
-    let api: Api<ServiceExport> =
-        Api::namespaced_with(engine.writer.clone(), &key.namespace, &mcs::Version::default());
-    let Some(export) = api.get_opt(&key.name).await? else { return Ok(()) };
-    let before = export.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-    let mut after = before.clone();
-    after.retain(|other| other.type_ != condition::PROPAGATED);
-    after.push(condition(&before, outcome, export.metadata.generation));
-    after.sort_by(|a, b| a.type_.cmp(&b.type_));
-    if after == before {
-        return Ok(());
-    }
-    let metadata = json!({ "resourceVersion": export.metadata.resource_version });
-    let patch = json!({ "status": { "conditions": after }, "metadata": metadata });
-    api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
-}
-
-fn is_export(key: &ObjectKey) -> bool {
-    &*key.kind.group == mcs::GROUP && &*key.kind.kind == "ServiceExport"
 }
 
 fn reference(key: &ObjectKey, api_version: &str, uid: &str) -> ObjectReference {

@@ -54,6 +54,11 @@ impl Served {
         self.0.contains_key(kind)
     }
 
+    /// All kinds, each in the version that the API server prefers.
+    pub fn kinds(&self) -> impl Iterator<Item = (&GroupKind, &Version)> {
+        self.0.iter().filter_map(|(kind, versions)| Some((kind, versions.first()?)))
+    }
+
     /// The version that the API server prefers.
     pub fn preferred(&self, kind: &GroupKind) -> Option<&Version> {
         self.0.get(kind)?.first()

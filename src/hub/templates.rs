@@ -31,10 +31,13 @@ use super::{
     engine::Engine,
     served::{Version, discover},
 };
-use crate::decide::{
-    copy::ObjectKey,
-    exchange::{export_kind, import_kind},
-    select::GroupKind,
+use crate::{
+    decide::{
+        copy::ObjectKey,
+        exchange::{export_kind, import_kind},
+        select::GroupKind,
+    },
+    shell::trouble::answer,
 };
 
 /// Between two looks while a kind is not served.
@@ -138,6 +141,7 @@ async fn keep(
             watch.task.abort();
             tracing::debug!(%kind, "no longer watching");
         }
+        engine.report.set_forbidden(&kind, false);
         engine.change(|world, view| {
             world.close_kind(view, &kind);
             Default::default()
@@ -170,12 +174,14 @@ async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
     };
     while let Some(event) = events.next().await {
         match event {
+            // Nothing was asked yet.
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 listed.insert(key(&object));
                 apply(object);
             }
             Ok(Event::InitDone) => {
+                engine.report.set_forbidden(&kind, false);
                 let all = std::mem::take(&mut listed);
                 engine.change(|world, view| world.retain_templates(view, &kind, &all));
                 engine.report.look_again();
@@ -189,7 +195,12 @@ async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
                 let key = key(&object);
                 engine.change(|world, view| world.delete_template(view, &key));
             }
-            Err(e) => tracing::warn!(%kind, "the watch of templates broke, trying again: {e:#}"),
+            Err(e) => {
+                if answer(&e).is_some_and(|status| status.code == 403) {
+                    engine.report.set_forbidden(&kind, true);
+                }
+                tracing::warn!(%kind, "the watch of templates broke, trying again: {e:#}");
+            }
         }
     }
 }

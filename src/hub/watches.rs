@@ -20,7 +20,10 @@ use crate::{
         ServiceExport, ServiceImport,
     },
     decide::{ids::ServiceKey, policies::PolicyKey, view::View},
-    shell::health::{Part, Readiness},
+    shell::{
+        health::{Part, Readiness},
+        trouble::answer,
+    },
     webhook::server::SharedView,
 };
 
@@ -183,13 +186,5 @@ fn by_service<K: Resource>(object: &K) -> Option<ServiceKey> {
 
 /// Whether a watch ended as watches do all day: what it would go on from is forgotten, or its kind has just come.
 fn is_passing(error: &watcher::Error) -> bool {
-    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
-    let (InitialListFailed(kube::Error::Api(status))
-    | WatchStartFailed(kube::Error::Api(status))
-    | WatchFailed(kube::Error::Api(status))
-    | WatchError(status)) = error
-    else {
-        return false;
-    };
-    matches!(status.code, 410 | 429)
+    answer(error).is_some_and(|status| matches!(status.code, 410 | 429))
 }

@@ -5,11 +5,18 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use k8s_openapi::jiff::Timestamp;
+
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Seconds since 1970.
 pub fn seconds() -> i64 {
     i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The time as conditions have it.
+pub fn now() -> Timestamp {
+    Timestamp::from_second(seconds()).unwrap_or_default()
 }
 
 /// Microseconds since 1970.

@@ -1,4 +1,4 @@
-//! What Prometheus reads at `/metrics`, beside health. Labels are few and bounded: no object's name is ever one.
+//! What Prometheus reads at `/metrics`, beside health. Labels are few and bounded: no object's name is ever one, but for members'.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use prometheus_client::{
-    encoding::text::encode,
+    encoding::{EncodeLabelSet, text::encode},
     metrics::{
         counter::Counter,
         family::Family,
@@ -18,6 +18,7 @@ use prometheus_client::{
 };
 
 use super::{lease::Claim, trouble::Trouble};
+use crate::decide::{exchange::Reason, ids::ClusterName};
 
 /// Labels with fixed names and few values.
 type Labels = Vec<(&'static str, &'static str)>;
@@ -49,7 +50,14 @@ pub struct Propagation {
     writes: Family<Labels, Counter>,
     failures: Family<Labels, Counter>,
     fights: Counter,
-    refused: Counter,
+    refused: Family<Refusal, Counter>,
+}
+
+/// Whose object is not believed, and for what.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refusal {
+    member: String,
+    reason: &'static str,
 }
 
 /// Whether this replica leads, asked when somebody reads: it is never out of date.
@@ -139,7 +147,7 @@ impl Propagation {
             writes: Family::default(),
             failures: Family::default(),
             fights: Counter::default(),
-            refused: Counter::default(),
+            refused: Family::default(),
         };
         registry.register("writes", "Writes to members by what they were for", this.writes.clone());
         registry.register(
@@ -148,7 +156,11 @@ impl Propagation {
             this.failures.clone(),
         );
         registry.register("fights", "Repairs of what somebody keeps changing", this.fights.clone());
-        registry.register("refused", "Objects of members that are not believed", this.refused.clone());
+        registry.register(
+            "refused",
+            "Objects of members that were not believed, by member and reason",
+            this.refused.clone(),
+        );
         this
     }
 
@@ -173,8 +185,16 @@ impl Propagation {
     }
 
     /// Counts an object of a member that is not believed.
-    pub fn refused(&self) {
-        self.refused.inc();
+    pub fn refused(&self, member: &ClusterName, reason: Reason) {
+        let refusal = Refusal { member: member.to_string(), reason: reason.name() };
+        self.refused.get_or_create(&refusal).inc();
+    }
+
+    /// Forgets a member that is gone.
+    pub fn forget(&self, member: &ClusterName) {
+        for reason in Reason::ALL {
+            self.refused.remove(&Refusal { member: member.to_string(), reason: reason.name() });
+        }
     }
 }
 
@@ -238,6 +258,9 @@ mod tests {
         metrics.webhook.certificate_failed();
         metrics.webhook.answered("validate", false, Duration::from_micros(70));
         metrics.agent.wrote("services");
+        metrics.propagation.refused(&"member1".parse().unwrap(), Reason::Address);
+        metrics.propagation.refused(&"member2".parse().unwrap(), Reason::Size);
+        metrics.propagation.forget(&"member2".parse().unwrap());
         assert!(metrics.text().unwrap().contains("tombolo_leader 0"));
         metrics.leader.follow(&Claim::always());
         let text = metrics.text().unwrap();
@@ -246,10 +269,12 @@ mod tests {
             "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
             "tombolo_webhook_certificate_failures_total 1",
             "tombolo_agent_writes_total{kind=\"services\"} 1",
+            "tombolo_propagation_refused_total{member=\"member1\",reason=\"address\"} 1",
             "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
             "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        assert!(!text.contains("member2"), "what is gone is not counted any more: {text}");
     }
 }

@@ -4,6 +4,7 @@
 //! [`Trouble::Link`] counts against a member as a whole.
 
 use kube::core::Status;
+use kube_runtime::watcher;
 
 use super::client::is_fenced;
 
@@ -56,6 +57,18 @@ impl Trouble {
             Self::NotFound => "not_found",
             Self::Forbidden => "forbidden",
         }
+    }
+}
+
+/// What an API server answered to a watch that failed, if it did.
+pub fn answer(error: &watcher::Error) -> Option<&Status> {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | WatchError(status) => Some(status),
+        _ => None,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The Secret that holds authorities, serving certificate and keys.
-const SECRET: &str = "tombolo-webhook-certificates";
+pub(crate) const SECRET: &str = "tombolo-webhook-certificates";
 /// When the newest authority was written into both configurations: `<number>@<seconds>`.
 const PUBLISHED: &str = "tombolo.dev/authority-published";
 /// How often a replica looks for what others did.

@@ -1,4 +1,4 @@
-//! Port conflicts that a change would bring about (DESIGN.md 6).
+//! Port conflicts that a change would bring about.
 //!
 //! The ports of a service are compared as they are, and as they would be after the change: those of each cluster that
 //! exports it with those of the others and of the ServiceImport on the hub. What contradicts after the change and did

@@ -29,6 +29,7 @@ mod winners;
 
 use std::str::FromStr;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,11 +38,16 @@ pub use self::{
     cluster::overlaps,
     request::{Operation, Request, Verdict},
 };
-use super::{fault::Shown, ids::InvalidName, view::View};
+use super::{
+    fault::Shown,
+    ids::{InvalidName, ServiceKey},
+    merge::{Export, ServiceSpec},
+    view::View,
+};
 use crate::api::{
     cluster as cluster_api, mcs,
     names::annotation,
-    propagation,
+    propagation::{self, PropagationSpec},
     support::{self, Support},
 };
 
@@ -75,6 +81,28 @@ pub fn mutate(view: &View, request: &Request) -> Verdict {
         (Some(kind), Operation::Create | Operation::Update) => mutate::mutate(view, kind, request),
         _ => Verdict::default(),
     }
+}
+
+/// The clusters that a policy names and that there are not, a sentence each.
+pub(in crate::decide) fn missing_clusters(view: &View, spec: &PropagationSpec) -> Vec<String> {
+    let mut verdict = Verdict::default();
+    references::of_propagation(view, spec, &mut verdict);
+    verdict.warnings
+}
+
+/// What clusters export of a service by the hub's own objects, overrides included, for a merge.
+pub(in crate::decide) fn exported(view: &View, key: &ServiceKey) -> Vec<Export> {
+    let found = state::State::now(view).exports(key).into_iter();
+    let exports = found.map(|(cluster, exported)| Export {
+        created: exported.created.unwrap_or_else(|| Timestamp::UNIX_EPOCH.into()),
+        cluster,
+        service: ServiceSpec {
+            ports: exported.ports,
+            service_type: exported.service_type,
+            ..ServiceSpec::default()
+        },
+    });
+    exports.collect()
 }
 
 fn written(view: &View, kind: Kind, request: &Request) -> Verdict {

@@ -1,4 +1,4 @@
-//! What is filled in where an object leaves it open, and nothing else (DESIGN.md 6).
+//! What is filled in where an object leaves it open, and nothing else.
 //!
 //! Computed on the object as it came, never on a typed reading of it: a field that this release does not know stays as
 //! it is. Filling in twice is filling in once.

@@ -113,7 +113,7 @@ fn export(view: &View, key: &ServiceKey, verdict: &mut Verdict) {
     }
 }
 
-/// Warns where the hub would no longer say who imports a service that members export by themselves (DESIGN.md 5).
+/// Warns where the hub would no longer say who imports a service that members export by themselves.
 fn widened(view: &View, key: &ServiceKey, clusters: &BTreeSet<ClusterName>, verdict: &mut Verdict) -> bool {
     let exporting = view.records(key).into_iter().flat_map(BTreeMap::keys).cloned().collect::<BTreeSet<_>>();
     if exporting.is_empty() {

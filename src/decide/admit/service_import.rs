@@ -188,7 +188,7 @@ fn traffic(spec: &ServiceImportSpec, verdict: &mut Verdict) {
     }
 }
 
-/// Affinity, traffic fields and families are what the exports have (DESIGN.md 5), whatever an import asks for.
+/// Affinity, traffic fields and families are what the exports have, whatever an import asks for.
 fn from_the_merge(spec: &ServiceImportSpec, verdict: &mut Verdict) {
     let set = [
         ("spec.sessionAffinity", spec.session_affinity.as_deref() == Some("ClientIP")),

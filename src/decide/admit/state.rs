@@ -143,7 +143,7 @@ impl<'a> State<'a> {
             let record = records.and_then(|records| records.get(cluster));
             let elsewhere = exported.as_ref().is_some_and(|exported| !exported.contains(cluster));
             let placed_before = before.as_ref().is_some_and(|before| before.contains(cluster));
-            // What the hub exported there goes with the change. What no policy holds for any more stays (DESIGN.md 7.3).
+            // What the hub exported there goes with the change. What no policy holds for any more stays.
             if placed_before && (elsewhere || export.is_none()) {
                 continue;
             }

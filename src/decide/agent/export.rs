@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 
-use super::{condition::Verdict, service::is_derived};
+use super::service::is_derived;
 use crate::{
     api::names::{condition, reason},
     decide::{
+        condition::Verdict,
         ids::ServiceKey,
         merge::{InternalTrafficPolicy, IpFamily, ServiceSpec, ServiceType, SessionAffinity},
         ports::{Port, PortKey},
@@ -17,7 +18,12 @@ const STICKY_SECONDS: u32 = 10_800;
 
 /// What is exported; or why nothing is.
 pub fn judge(key: &ServiceKey, service: Option<&Service>) -> Result<ServiceSpec, Verdict> {
-    let invalid = |reason, message| Verdict { condition: condition::VALID, met: false, reason, message };
+    let invalid = |reason: &'static str, message| Verdict {
+        condition: condition::VALID,
+        met: false,
+        reason: reason.into(),
+        message,
+    };
     let Some(service) = service else {
         let message = format!("there is no Service {key}: make it, or delete the ServiceExport");
         return Err(invalid(reason::NO_SERVICE, message));
@@ -43,7 +49,7 @@ pub fn valid() -> Verdict {
     Verdict {
         condition: condition::VALID,
         met: true,
-        reason: reason::VALID,
+        reason: reason::VALID.into(),
         message: "the Service can be exported".to_owned(),
     }
 }

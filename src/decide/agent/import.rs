@@ -2,17 +2,14 @@
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::{
-    condition::Verdict,
-    service::{families_of, family, is_headless},
-};
+use super::service::{families_of, family, is_headless};
 use crate::{
     api::{
         ServiceImport,
         mcs::{EndpointSliceObjects, ServiceImportType},
         names::{annotation, condition, label, mcs, reason},
     },
-    decide::merge::IpFamily,
+    decide::{condition::Verdict, merge::IpFamily},
 };
 
 /// Which addresses a derived Service is to get when it is made.
@@ -140,7 +137,7 @@ pub fn obstacle(import: &ServiceImport) -> Option<Verdict> {
 
 /// It is not served yet, for a reason.
 pub fn pending(message: String) -> Verdict {
-    Verdict { condition: condition::READY, met: false, reason: reason::PENDING, message }
+    Verdict { condition: condition::READY, met: false, reason: reason::PENDING.into(), message }
 }
 
 /// None of the families that are wanted is one of this cluster's.
@@ -149,7 +146,7 @@ pub fn not_supported(wanted: &[IpFamily]) -> Verdict {
     Verdict {
         condition: condition::READY,
         met: false,
-        reason: reason::IP_FAMILY_NOT_SUPPORTED,
+        reason: reason::IP_FAMILY_NOT_SUPPORTED.into(),
         message: format!("{wanted} is wanted, and this cluster has no Service addresses of that family"),
     }
 }
@@ -161,7 +158,7 @@ pub fn ready(derived: &str, missing: &[IpFamily]) -> Verdict {
         let missing = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
         message += &format!("; this cluster has no Service addresses of {missing}");
     }
-    Verdict { condition: condition::READY, met: true, reason: reason::READY, message }
+    Verdict { condition: condition::READY, met: true, reason: reason::READY.into(), message }
 }
 
 /// Whether a status says already where the endpoints are, where the installed definition has a word for it.

@@ -162,12 +162,17 @@ pub fn corrected(there: &Service, plan: &Plan<'_>) -> Option<Service> {
 /// Whether a derived Service has to go before it can be what it is to be: an address cannot be given, taken away or changed in place.
 pub fn must_go(there: &Service, plan: &Plan<'_>) -> bool {
     let live = there.spec.clone().unwrap_or_default();
-    let headless = live.cluster_ip.as_deref() == Some("None");
     let families = families_of(&live);
     let none_left = !plan.families.is_empty()
         && !families.is_empty()
         && !families.iter().any(|family| plan.families.contains(family));
-    headless != is_headless(plan.spec) || none_left || live.type_.as_deref() == Some("ExternalName")
+    turns(there, plan.spec) || none_left || live.type_.as_deref() == Some("ExternalName")
+}
+
+/// Whether a derived Service becomes headless, or ceases to be.
+pub fn turns(there: &Service, import: &ServiceImportSpec) -> bool {
+    let address = there.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
+    (address == Some("None")) != is_headless(import)
 }
 
 /// The families that a Service has.

@@ -38,7 +38,7 @@ pub enum Step {
     Delete(Arc<EndpointSlice>),
 }
 
-/// Whether a slice of a Service counts as this cluster's own endpoints (DESIGN.md 5, Sources).
+/// Whether a slice of a Service counts as this cluster's own endpoints.
 pub fn is_original(slice: &EndpointSlice) -> bool {
     let labels = slice.metadata.labels.iter().flatten();
     let foreign = |(key, value): (&String, &String)| {

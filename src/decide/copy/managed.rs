@@ -1,4 +1,4 @@
-//! Server-side apply's bookkeeping, read without a schema: whether our last apply still stands (DESIGN.md 7.8).
+//! Server-side apply's bookkeeping, read without a schema: whether our last apply still stands.
 //!
 //! A field that somebody else changes or removes is no longer listed under our name, and an item of a list-map or set goes
 //! the same way; so managedFields, which metadata watches show, tell all drift of what is ours. In `fieldsV1`, `f:` is a
@@ -77,7 +77,7 @@ pub fn listing(entries: &[ManagedFieldsEntry]) -> Option<u64> {
     ours(entries).map(fingerprint)
 }
 
-/// Whether a live object already says all that a body says, our own marks aside: then it may be adopted (DESIGN.md 7.2).
+/// Whether a live object already says all that a body says, our own marks aside: then it may be adopted.
 pub fn says_all(live: &Value, body: &Value) -> bool {
     body.as_object().into_iter().flatten().all(|(field, wanted)| match field.as_str() {
         "apiVersion" | "kind" => true,

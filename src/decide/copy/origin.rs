@@ -1,4 +1,4 @@
-//! The annotation that proves whose a copy is (DESIGN.md 7.1).
+//! The annotation that proves whose a copy is.
 //!
 //! Controllers copy labels and annotations onto what they make, and users clone manifests: so an origin names the object
 //! that it is on, and one that names another proves nothing.

@@ -1,7 +1,7 @@
 //! The last step before a copy is applied: its share of the replicas, and our marks.
 //!
 //! The same template, stamps and version give the same bytes, so that the hash in `tombolo.dev/applied` tells what is
-//! unchanged (DESIGN.md 7.8).
+//! unchanged.
 
 use std::{fmt::Write, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What of a template may go to a member (DESIGN.md 7.5), and what is never a template (7.6).
+//! What of a template may go to a member, and what is never a template (7.6).
 //!
 //! What the hub's own API server and controllers put on an object is not the user's wish, and in a member it would fight
 //! with what that cluster's own put there. [`strip`] is the entry; doing it twice changes nothing.

@@ -1,11 +1,11 @@
-//! Which members import a service, and what their ServiceImport says (DESIGN.md 5).
+//! Which members import a service, and what their ServiceImport says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::{
-    Exchange, Part, Service, is_member,
+    Exchange, Part, Service,
     seen::{ImportSeen, Whose, export_kind, import_kind, object_key, write_names},
 };
 use crate::{
@@ -17,11 +17,9 @@ use crate::{
     },
     decide::{
         copy::{Origin, hash, is_bookkeeping},
+        definition::Dialect,
         ids::{ClusterName, ServiceKey},
-        merge::{
-            Import, InternalTrafficPolicy, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity,
-            Template, import,
-        },
+        merge::{Import, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity, Template, import},
         view::{Offer, View},
         world::World,
     },
@@ -99,7 +97,7 @@ impl Exchange {
         }
         let service = self.services.get(key);
         let exports = service.map(|service| &service.exports).into_iter().flatten();
-        let mut exports = exports.filter(|(cluster, _)| is_member(view, cluster)).peekable();
+        let mut exports = exports.filter(|(cluster, _)| self.takes_part_in(view, cluster, key)).peekable();
         if exports.peek().is_none() {
             return Wants::No;
         }
@@ -177,7 +175,6 @@ fn spec(service: &ServiceSpec) -> ServiceImportSpec {
         app_protocol: port.app_protocol.as_deref().map(str::to_owned),
         port: port.key.port.into(),
     });
-    let local = service.internal_traffic_policy == InternalTrafficPolicy::Local;
     ServiceImportSpec {
         ports: ports.collect(),
         ips: Vec::new(),
@@ -188,7 +185,8 @@ fn spec(service: &ServiceSpec) -> ServiceImportSpec {
         session_affinity: Some(affinity.to_owned()),
         session_affinity_config: config,
         ip_families: Vec::new(),
-        internal_traffic_policy: local.then(|| "Local".to_owned()),
+        // As Kubernetes defaults it on the Service: readers compare the two.
+        internal_traffic_policy: Some(service.internal_traffic_policy.to_string()),
         traffic_distribution: service.traffic_distribution.as_deref().map(str::to_owned),
     }
 }
@@ -196,6 +194,14 @@ fn spec(service: &ServiceSpec) -> ServiceImportSpec {
 // === impl Wanted ===
 
 impl Wanted {
+    /// The same without what a cluster has no words for.
+    pub(super) fn in_words_of(mut self, dialect: Dialect) -> Self {
+        if !dialect.traffic {
+            (self.spec.internal_traffic_policy, self.spec.traffic_distribution) = (None, None);
+        }
+        self
+    }
+
     /// Whether a ServiceImport is so already.
     pub(super) fn is_met_by(&self, seen: &ImportSeen) -> bool {
         let has = |all: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
@@ -205,6 +211,15 @@ impl Wanted {
             && has(&seen.labels, &self.labels)
             && has(&seen.annotations, &self.annotations)
             && seen.annotations.get(annotation::APPLIED) == Some(&self.sum())
+    }
+
+    /// Whether a port gets another name than it has.
+    pub(super) fn renames(&self, seen: &ImportSeen) -> bool {
+        let other = |port: &ServicePort| {
+            let same = |old: &&ServicePort| old.port == port.port && old.protocol == port.protocol;
+            seen.spec.ports.iter().find(same).is_some_and(|old| old.name != port.name)
+        };
+        self.spec.ports.iter().any(other)
     }
 
     /// What is applied; the version is the member's.

@@ -2,37 +2,41 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::{api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::Value;
 
 use super::{
     Exchange, Service,
     import::{Wants, is_readable, kept_ports, may_write, unknown_of},
-    seen::{ImportSeen, SliceSeen, Whose, fixed, sum},
+    seen::{ImportSeen, SliceSeen, Whose, export_kind, object_key, origin},
 };
 use crate::{
-    api::{
-        mcs::Version,
-        names::{annotation, kubernetes::MANAGED_BY_HUB, label},
-    },
+    api::names::{condition, reason},
     decide::{
+        condition::Verdict,
+        copy::Origin,
+        definition::Dialect,
+        freshness::{Grade, Mark},
         ids::{ClusterName, ServiceKey},
-        imported::{Place, render, served},
         merge::{Merged, PortMap, ServiceSpec, ServiceType},
         view::View,
-        world::World,
+        world::{Absence, Desired, World},
     },
 };
 
 /// What is to be done in one member for one service, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
+    /// Silent clusters whose exports the hub does not want any more: once that is certain they are withdrawn, and the plan is another.
+    pub abandoned: Vec<(ClusterName, Origin)>,
     /// For its ServiceExport: its UID and the conditions to write.
-    pub export: Option<(Box<str>, Vec<ConditionWanted>)>,
+    pub export: Option<(Box<str>, Vec<Verdict>)>,
     /// For its ServiceImport.
     pub import: ImportStep,
     /// The clusters that its ServiceImport is made of, where it says otherwise; with its UID.
     pub clusters: Option<(Box<str>, BTreeSet<ClusterName>)>,
+    /// What its ServiceImport is to say where that is a user's own: with its UID; none takes back what was said.
+    pub users: Option<(Box<str>, Option<Verdict>)>,
     /// For the slices that belong to it.
     pub slices: Vec<SliceStep>,
 }
@@ -61,6 +65,15 @@ pub enum SliceStep {
     Create(Box<EndpointSlice>),
     /// It is to be changed; it carries the version that it replaces.
     Update(Box<EndpointSlice>),
+    /// It is to say that its cluster is silent; nothing else is known of it.
+    Mark {
+        /// Its name.
+        name: Box<str>,
+        /// What was seen of it.
+        seen: SliceSeen,
+        /// What it is to say.
+        mark: Mark,
+    },
     /// It is to go.
     Delete {
         /// Its name.
@@ -70,56 +83,28 @@ pub enum SliceStep {
     },
 }
 
-/// A condition as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConditionWanted {
-    /// Its type.
-    pub type_: &'static str,
-    /// Whether it holds.
-    pub status: bool,
-    /// Why, in a word.
-    pub reason: String,
-    /// Why, in words.
-    pub message: String,
-}
-
 /// What is imported, from where.
-struct Flow {
-    service: ServiceSpec,
+pub(super) struct Flow {
+    pub(super) service: ServiceSpec,
     /// For each cluster what becomes of its ports.
-    clusters: BTreeMap<ClusterName, PortMap>,
+    pub(super) clusters: BTreeMap<ClusterName, PortMap>,
     /// Clusters of which nothing is known: what is there of them stays.
-    unknown: BTreeSet<ClusterName>,
-}
-
-// === impl ConditionWanted ===
-
-impl ConditionWanted {
-    /// As a condition has it.
-    pub fn status(&self) -> &'static str {
-        if self.status { "True" } else { "False" }
-    }
-
-    /// Whether a condition says so already.
-    pub fn is_met_by(&self, found: &Condition) -> bool {
-        found.type_ == self.type_
-            && found.status == self.status()
-            && found.reason == self.reason
-            && found.message == self.message
-    }
+    pub(super) unknown: BTreeSet<ClusterName>,
+    /// Whether the derived Service may still have names that ports had before.
+    pub(super) renamed: bool,
 }
 
 // === impl Exchange ===
 
 impl Exchange {
-    /// What is to be done in a member for a service; its ServiceImports are written in that version.
+    /// What is to be done in a member for a service; its ServiceImports are written in those words.
     pub fn plan(
         &self,
         view: &View,
         world: &World,
         cluster: &ClusterName,
         key: &ServiceKey,
-        version: Version,
+        dialect: Dialect,
     ) -> Plan {
         let service = self.services.get(key);
         let merged = self.merged(view, key);
@@ -130,8 +115,12 @@ impl Exchange {
         if !is_readable(self, cluster) {
             return plan;
         }
+        plan.abandoned = self.abandoned(view, world, key);
         let wants = self.wants(view, world, cluster, key);
         let seen = service.and_then(|service| service.imports.get(cluster));
+        if view.is_synced() {
+            plan.users = seen.and_then(|seen| users_own(seen, &wants, merged.as_ref()));
+        }
         match &wants {
             Wants::AsIs(_) => {}
             Wants::No => {
@@ -143,7 +132,7 @@ impl Exchange {
                 }
             }
             Wants::Automatic | Wants::ByPolicy(_) if may_write(service, cluster) => {
-                self.plan_import(view, world, cluster, key, version, (&wants, merged.as_ref()), &mut plan);
+                self.plan_import(view, world, cluster, key, dialect, (&wants, merged.as_ref()), &mut plan);
             }
             // The user's own stays; what we had written for it goes.
             Wants::Automatic | Wants::ByPolicy(_) => {
@@ -160,7 +149,7 @@ impl Exchange {
         world: &World,
         cluster: &ClusterName,
         key: &ServiceKey,
-        version: Version,
+        dialect: Dialect,
         (wants, merged): (&Wants, Option<&Merged>),
         plan: &mut Plan,
     ) {
@@ -168,14 +157,17 @@ impl Exchange {
         let seen = service.and_then(|service| service.imports.get(cluster));
         let unknown = unknown_of(self, view, key, seen);
         let import = Self::import(merged, wants);
+        let mut renames = false;
         let flow = match (import, seen) {
             (Some(import), _) if unknown.is_empty() => {
-                let wanted = self.wanted(world, key, &import, merged, wants);
+                let wanted = self.wanted(world, key, &import, merged, wants).in_words_of(dialect);
+                renames = seen.is_some_and(|seen| wanted.renames(seen));
+                let renamed = renames || seen.is_some_and(|seen| !seen.settled);
                 if !seen.is_some_and(|seen| wanted.is_met_by(seen)) {
                     let uid = seen.map(|seen| &*seen.uid);
-                    plan.import = ImportStep::Apply(wanted.object(key, version, uid));
+                    plan.import = ImportStep::Apply(wanted.object(key, dialect.version, uid));
                 }
-                Flow { service: import.service, clusters: import.clusters, unknown }
+                Flow { service: import.service, clusters: import.clusters, unknown, renamed }
             }
             (_, Some(seen)) => self.frozen(view, key, seen, unknown),
             (_, None) => return,
@@ -188,6 +180,38 @@ impl Exchange {
         if let Some(derived) = &seen.derived {
             plan.slices = self.slices(cluster, key, derived, &flow);
         }
+        if renames && !plan.slices.is_empty() {
+            // Slices have both names first, then the Service changes.
+            plan.import = ImportStep::Nothing;
+        }
+    }
+
+    /// The silent clusters whose exports of a service the hub does not want any more.
+    fn abandoned(&self, view: &View, world: &World, key: &ServiceKey) -> Vec<(ClusterName, Origin)> {
+        let Some(service) = self.services.get(key) else { return Vec::new() };
+        // Nothing is looked at while all clusters answer, which is nearly always.
+        let silent = |name: &ClusterName| self.grade(name) != Grade::Fresh;
+        if !self.grades.keys().any(silent) {
+            return Vec::new();
+        }
+        let exports = service.exports.iter().filter(|(name, _)| silent(name));
+        let exports = exports.filter_map(|(name, export)| Some((name, export.template.as_deref()?)));
+        let slices =
+            service.imported.values().flat_map(BTreeMap::values).filter(|seen| silent(&seen.cluster));
+        let slices = slices.filter_map(|seen| Some((&seen.cluster, seen.template.as_deref()?)));
+        // What an export says itself counts for more than a slice that was made by it.
+        let origins: BTreeMap<_, _> = slices.chain(exports).collect();
+        let object = object_key(export_kind(), key);
+        let unwanted = |cluster: &ClusterName| match world.desired(view, cluster, &object, None) {
+            Desired::Absent(Absence::NoTemplate) => true,
+            Desired::Absent(Absence::Elsewhere) => {
+                world.assignment(&object).is_some_and(|placed| placed.policy.is_some() && !placed.frozen)
+            }
+            _ => false,
+        };
+        let abandoned =
+            origins.into_iter().filter(|(name, _)| self.takes_part_in(view, name, key) && unwanted(name));
+        abandoned.filter_map(|(name, text)| Some((name.clone(), origin(text, key, &self.hub)?))).collect()
     }
 
     /// What flows while a ServiceImport stays as it is: since a cluster that it is made of is unknown, or nobody exports anything.
@@ -208,62 +232,7 @@ impl Exchange {
             traffic_distribution: seen.spec.traffic_distribution.as_deref().map(Into::into),
             ..ServiceSpec::default()
         };
-        Flow { service, clusters, unknown }
-    }
-
-    /// The steps from the slices that are there to those that are to be there.
-    fn slices(&self, cluster: &ClusterName, key: &ServiceKey, derived: &str, flow: &Flow) -> Vec<SliceStep> {
-        let Some(service) = self.services.get(key) else { return Vec::new() };
-        let mut wanted = BTreeMap::new();
-        // A member's own endpoints are its agent's.
-        for (from, ports) in flow.clusters.iter().filter(|(from, _)| *from != cluster) {
-            let served = served(ports);
-            let place = Place {
-                key,
-                cluster: from,
-                derived,
-                writer: MANAGED_BY_HUB,
-                own: false,
-                service: &flow.service,
-                served: &served,
-            };
-            for source in service.sources.get(from).into_iter().flat_map(BTreeMap::values) {
-                let slice = self.marked(render(source, &place), service, from);
-                wanted.insert(slice.metadata.name.clone().unwrap_or_default(), slice);
-            }
-        }
-        let nothing = BTreeMap::new();
-        let found = service.imported.get(cluster).unwrap_or(&nothing);
-        let mut steps = Vec::new();
-        for (name, seen) in found {
-            let stays = flow.unknown.contains(&seen.cluster);
-            if !stays && wanted.get(&**name).is_none_or(|slice| fixed(slice) != seen.fixed) {
-                steps.push(SliceStep::Delete { name: name.clone(), seen: seen.clone() });
-            }
-        }
-        for (name, mut slice) in wanted {
-            match found.get(&*name) {
-                Some(seen) if seen.sum == sum(&slice) => {}
-                Some(seen) if seen.fixed == fixed(&slice) => {
-                    slice.metadata.uid = Some(seen.uid.to_string());
-                    slice.metadata.resource_version = Some(seen.resource_version.to_string());
-                    steps.push(SliceStep::Update(Box::new(slice)));
-                }
-                Some(_) | None => steps.push(SliceStep::Create(Box::new(slice))),
-            }
-        }
-        steps
-    }
-
-    /// A slice with our label, and with the template of the export that it is made by.
-    fn marked(&self, mut slice: EndpointSlice, service: &Service, from: &ClusterName) -> EndpointSlice {
-        let labels = slice.metadata.labels.get_or_insert_default();
-        labels.insert(label::HUB.to_owned(), self.hub.to_string());
-        if let Some(template) = service.exports.get(from).and_then(|export| export.template.as_deref()) {
-            let annotations = slice.metadata.annotations.get_or_insert_default();
-            annotations.insert(annotation::EXPORT_TEMPLATE.to_owned(), template.to_owned());
-        }
-        slice
+        Flow { service, clusters, unknown, renamed: !seen.settled }
     }
 }
 
@@ -282,4 +251,29 @@ impl ImportSeen {
 fn all_gone(service: &Service, cluster: &ClusterName) -> Vec<SliceStep> {
     let slices = service.imported.get(cluster).into_iter().flatten();
     slices.map(|(name, seen)| SliceStep::Delete { name: name.clone(), seen: seen.clone() }).collect()
+}
+
+/// What is said on a user's own ServiceImport of a service that would be imported: that it stays as it is, and why that matters.
+fn users_own(
+    seen: &ImportSeen,
+    wants: &Wants,
+    merged: Option<&Merged>,
+) -> Option<(Box<str>, Option<Verdict>)> {
+    let wanted = matches!(wants, Wants::Automatic | Wants::ByPolicy(_)) && seen.whose == Whose::Users;
+    let said = merged.filter(|_| wanted).map(|merged| {
+        let clusters: Vec<_> = merged.clusters.keys().map(ClusterName::as_str).collect();
+        Verdict {
+            condition: condition::EXCHANGED,
+            met: false,
+            reason: reason::USERS_OWN.into(),
+            message: format!(
+                "{} would be imported here, but this ServiceImport was not made by Tombolo: it stays as it is and gets none of their \
+                 endpoints; delete it to have the service imported",
+                clusters.join(", ")
+            ),
+        }
+    });
+    let there = seen.exchanged.as_slice();
+    let met = said.as_ref().map_or(there.is_empty(), |said| said.is_among(there));
+    (!met).then(|| (seen.uid.clone(), said))
 }

@@ -1,23 +1,28 @@
 //! What is kept of the objects that members have: as much as a plan needs, and only what can be believed.
 
+mod slice;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use k8s_openapi::{api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::ObjectMeta;
-use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
+pub use self::slice::{PortSeen, SliceSeen, source_key};
+pub(super) use self::slice::{fixed, source_metadata, sum};
+use super::trust::{self, Reason, Refused, short};
 use crate::{
     api::{
         ServiceExport, ServiceImport,
         mcs::{self, ServiceImportSpec},
-        names::{annotation, condition, label},
+        names::{annotation, condition},
     },
     decide::{
-        copy::{ObjectKey, Ownership, ownership},
+        action::Observed,
+        copy::{ObjectKey, Origin, Ownership, ownership},
         derived,
         ids::{ClusterName, ServiceKey},
         merge::{AcceptedName, AcceptedNames, Created, ServiceSpec},
@@ -27,18 +32,23 @@ use crate::{
     },
 };
 
+/// The longest message that a condition may have.
+const LONGEST_MESSAGE: usize = 32768;
+
 /// A ServiceExport in a member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportSeen {
     /// Its UID.
     pub uid: Box<str>,
+    /// Its version.
+    pub resource_version: u64,
     /// When it was made.
     pub created: Created,
     /// What is exported by it.
     pub offered: Offered,
-    /// The UID of the hub's template that it is a copy of.
+    /// Its origin, where it is a copy which goes with its template.
     pub template: Option<Arc<str>>,
-    /// The conditions that the hub writes, as they stand.
+    /// Its conditions, as they stand.
     pub conditions: Vec<Condition>,
 }
 
@@ -53,6 +63,8 @@ pub enum Offered {
     Pending,
     /// Something that is not understood.
     Unreadable(Unreadable),
+    /// Something that is not believed.
+    Refused(Refused),
 }
 
 /// A ServiceImport in a member.
@@ -60,6 +72,10 @@ pub enum Offered {
 pub struct ImportSeen {
     /// Its UID.
     pub uid: Box<str>,
+    /// Its version.
+    pub resource_version: u64,
+    /// Whether its agent says that it serves it as it is now.
+    pub settled: bool,
     /// Whose it is.
     pub whose: Whose,
     /// The derived Service that the agent announced, if it is one that can be.
@@ -72,6 +88,10 @@ pub struct ImportSeen {
     pub annotations: BTreeMap<String, String>,
     /// The clusters that it says it is made of.
     pub clusters: BTreeSet<ClusterName>,
+    /// What we say on a user's own.
+    pub exchanged: Option<Condition>,
+    /// Why it is not believed, if it is not; then nothing of it is kept but that it is there.
+    pub refused: Option<Refused>,
 }
 
 /// Whose a ServiceImport is.
@@ -88,21 +108,6 @@ pub enum Whose {
     Users,
     /// Another hub's, or a newer release's.
     Others,
-}
-
-/// An imported slice in a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SliceSeen {
-    /// Its UID.
-    pub uid: Box<str>,
-    /// Its version.
-    pub resource_version: Box<str>,
-    /// The cluster that it is from.
-    pub cluster: ClusterName,
-    /// What it says, as a number.
-    pub sum: [u8; 16],
-    /// What cannot be changed in place: its family and the Service that it belongs to.
-    pub fixed: (Box<str>, Box<str>),
 }
 
 /// The kind ServiceImport.
@@ -140,33 +145,74 @@ impl ExportSeen {
         let is = |kind: &'static str| move |condition: &&Condition| condition.type_ == kind;
         let invalid =
             conditions.iter().find(is(condition::VALID)).is_some_and(|valid| valid.status == "False");
-        let offered = match annotations
-            .and_then(|all| all.get(annotation::EXPORT_RECORD))
-            .map(|text| record::read(text))
-        {
+        let kept = |condition: &&Condition| {
+            [condition::VALID, condition::READY, condition::CONFLICT].contains(&condition.type_.as_str())
+                && condition.message.len() <= LONGEST_MESSAGE
+        };
+        let written = conditions.iter().filter(kept).cloned().collect();
+        if let Err(refused) = trust::check_export(export) {
+            return Self::of_refused(metadata, refused, written);
+        }
+        let record =
+            annotations.and_then(|all| all.get(annotation::EXPORT_RECORD)).map(|text| record::read(text));
+        let offered = match record {
             Some(Ok(service)) => Offered::Service(Box::new(ServiceSpec {
                 labels: export.spec.exported_labels.clone(),
                 annotations: export.spec.exported_annotations.clone(),
                 ..service
             })),
-            Some(Err(unreadable)) => Offered::Unreadable(unreadable),
+            Some(Err(newer @ Unreadable::Newer(_))) => Offered::Unreadable(newer),
+            Some(Err(garbage @ Unreadable::Garbage(_))) => {
+                Offered::Refused(Refused { reason: Reason::Garbage, why: garbage.to_string() })
+            }
             None if invalid => Offered::Nothing,
             None => Offered::Pending,
         };
-        let owner = annotations.map(|all| ownership(all, &object_key(export_kind(), key), hub));
-        let ours = |condition: &&Condition| {
-            [condition::READY, condition::CONFLICT].contains(&condition.type_.as_str())
-        };
+        let observed = Observed::of(&object_key(export_kind(), key), metadata, hub);
+        let stays = observed.adopted || observed.held.preserve;
         Some(Self {
             uid: metadata.uid.as_deref()?.into(),
+            resource_version: version(metadata),
             created: metadata.creation_timestamp.as_ref()?.0.into(),
             offered,
-            template: match owner {
-                Some(Ownership::Ours(origin)) => Some(origin.template),
+            template: match observed.ownership {
+                Ownership::Ours(origin) if !stays => Some(origin.text().into()),
                 _ => None,
             },
-            conditions: conditions.iter().filter(ours).cloned().collect(),
+            conditions: written,
         })
+    }
+
+    /// Whether it is an earlier state of the same object.
+    pub(super) fn is_older_than(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.resource_version < other.resource_version
+    }
+
+    /// Whether nothing changed but its version.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        let Self { uid, resource_version: _, created, offered, template, conditions } = self;
+        (uid, created, offered, template, conditions)
+            == (&other.uid, &other.created, &other.offered, &other.template, &other.conditions)
+    }
+
+    /// What is kept of a ServiceExport that is not believed: that it is there.
+    fn of_refused(metadata: &ObjectMeta, refused: Refused, conditions: Vec<Condition>) -> Option<Self> {
+        Some(Self {
+            uid: short(metadata.uid.as_deref()?).into(),
+            resource_version: version(metadata),
+            created: metadata.creation_timestamp.as_ref()?.0.into(),
+            offered: Offered::Refused(refused),
+            template: None,
+            conditions,
+        })
+    }
+
+    /// Why it is not believed, if it is not.
+    pub fn refused(&self) -> Option<&Refused> {
+        match &self.offered {
+            Offered::Refused(refused) => Some(refused),
+            _ => None,
+        }
     }
 
     /// The Service that it exports.
@@ -187,6 +233,9 @@ impl ImportSeen {
         if metadata.deletion_timestamp.is_some() {
             return None;
         }
+        if let Err(refused) = trust::check_import(import) {
+            return Self::of_refused(metadata, refused);
+        }
         let annotations = metadata.annotations.clone().unwrap_or_default();
         let whose = match ownership(&annotations, &object_key(import_kind(), key), hub) {
             Ownership::Ours(origin) => {
@@ -200,13 +249,46 @@ impl ImportSeen {
         let clusters = status.map(|status| status.clusters.as_slice()).unwrap_or_default();
         Some(Self {
             uid: metadata.uid.as_deref()?.into(),
+            resource_version: version(metadata),
+            settled: is_settled(import),
             whose,
             derived: announced.filter(|name| derived::is_name(key, name)).map(|name| name.as_str().into()),
             spec: ServiceImportSpec { ips: Vec::new(), ip_families: Vec::new(), ..import.spec.clone() },
             labels: metadata.labels.clone().unwrap_or_default(),
             annotations,
             clusters: clusters.iter().filter_map(|source| source.cluster.parse().ok()).collect(),
+            exchanged: status.and_then(|status| {
+                status.conditions.iter().find(|told| told.type_ == condition::EXCHANGED).cloned()
+            }),
+            refused: None,
         })
+    }
+
+    /// What is kept of a ServiceImport that is not believed: that it is there, and not ours to write.
+    fn of_refused(metadata: &ObjectMeta, refused: Refused) -> Option<Self> {
+        Some(Self {
+            uid: short(metadata.uid.as_deref()?).into(),
+            resource_version: version(metadata),
+            settled: false,
+            whose: Whose::Others,
+            derived: None,
+            spec: ServiceImportSpec::default(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            clusters: BTreeSet::new(),
+            exchanged: None,
+            refused: Some(refused),
+        })
+    }
+
+    /// Whether it is an earlier state of the same object.
+    pub(super) fn is_older_than(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.resource_version < other.resource_version
+    }
+
+    /// Whether nothing changed but its version.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        *self == Self { resource_version: self.resource_version, ..other.clone() }
     }
 
     /// The names that its ports were accepted under.
@@ -218,6 +300,26 @@ impl ImportSeen {
     /// Whether this hub made it.
     pub fn is_ours(&self) -> bool {
         matches!(self.whose, Whose::Ours { .. })
+    }
+}
+
+/// Whether the agent says of a ServiceImport that it serves it as it is.
+fn is_settled(import: &ServiceImport) -> bool {
+    let conditions = import.status.iter().flat_map(|status| &status.conditions);
+    let mut ready = conditions.into_iter().filter(|condition| condition.type_ == condition::READY);
+    ready.any(|ready| ready.observed_generation >= import.metadata.generation)
+}
+
+fn version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+/// The origin that a slice or an export carries.
+pub(super) fn origin(text: &str, key: &ServiceKey, hub: &str) -> Option<Origin> {
+    let noted = BTreeMap::from([(annotation::ORIGIN.to_owned(), text.to_owned())]);
+    match ownership(&noted, &object_key(export_kind(), key), hub) {
+        Ownership::Ours(origin) => Some(origin),
+        _ => None,
     }
 }
 
@@ -239,49 +341,4 @@ fn read_names(text: &str) -> AcceptedNames {
         Some((key, AcceptedName { name: name.parse().ok()?, given_by }))
     });
     names.collect()
-}
-
-// === impl SliceSeen ===
-
-impl SliceSeen {
-    /// The service of an imported slice, and what is kept of it.
-    pub fn of(slice: &EndpointSlice) -> Option<(ServiceKey, Self)> {
-        use crate::api::names::mcs;
-        let labels = slice.metadata.labels.as_ref()?;
-        let key =
-            ServiceKey::parse(slice.metadata.namespace.as_deref()?, labels.get(mcs::SERVICE_NAME)?).ok()?;
-        let seen = Self {
-            uid: slice.metadata.uid.as_deref()?.into(),
-            resource_version: slice.metadata.resource_version.as_deref()?.into(),
-            cluster: labels.get(mcs::SOURCE_CLUSTER)?.parse().ok()?,
-            sum: sum(slice),
-            fixed: fixed(slice),
-        };
-        Some((key, seen))
-    }
-}
-
-/// What of a slice cannot be changed in place.
-pub(super) fn fixed(slice: &EndpointSlice) -> (Box<str>, Box<str>) {
-    use crate::api::names::kubernetes::SERVICE_NAME;
-    let labels = slice.metadata.labels.as_ref();
-    let service = labels.and_then(|labels| labels.get(SERVICE_NAME)).map(String::as_str).unwrap_or_default();
-    (slice.address_type.as_str().into(), service.into())
-}
-
-/// What a slice says, as a number: two slices of the same number need no write.
-pub(super) fn sum(slice: &EndpointSlice) -> [u8; 16] {
-    let EndpointSlice { metadata, address_type, endpoints, ports } = slice;
-    let annotations = metadata.annotations.as_ref().and_then(|all| all.get(annotation::EXPORT_TEMPLATE));
-    let ports = ports.as_deref().unwrap_or_default();
-    let body = json!([metadata.labels, annotations, address_type, endpoints, ports]).to_string();
-    let mut sum = [0; 16];
-    sum.copy_from_slice(&digest(&SHA256, body.as_bytes()).as_ref()[..16]);
-    sum
-}
-
-/// The service of a source slice.
-pub fn source_key(slice: &EndpointSlice) -> Option<ServiceKey> {
-    let service = slice.metadata.labels.as_ref()?.get(label::SOURCE)?;
-    ServiceKey::parse(slice.metadata.namespace.as_deref()?, service).ok()
 }

@@ -5,7 +5,12 @@
 mod conditions;
 mod freezes;
 mod imports;
+mod news;
+mod renames;
+mod silence;
 mod slices;
+mod summary;
+mod trust;
 
 use globset::{Glob, GlobSetBuilder};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -18,7 +23,7 @@ use crate::{
         mcs::Version,
         names::{annotation, label},
     },
-    decide::{derived, merge::ServiceSpec, record, world::World},
+    decide::{definition::Dialect, derived, merge::ServiceSpec, record, world::World},
 };
 
 /// What an importing member gets: source cluster, address, and ports by name.
@@ -34,6 +39,9 @@ pub(super) struct Fleet {
     pub(super) imports: BTreeMap<(String, String), Value>,
     pub(super) slices: BTreeMap<(String, String), EndpointSlice>,
     uids: u32,
+    pub(super) dialect: Dialect,
+    /// Whether the agents say nothing of what they serve.
+    pub(super) busy: bool,
 }
 
 pub(super) fn cluster(name: &str) -> ClusterName {
@@ -98,6 +106,8 @@ impl Fleet {
             imports: BTreeMap::new(),
             slices: BTreeMap::new(),
             uids: 0,
+            dialect: Dialect { version: Version::V1Beta1, traffic: true },
+            busy: false,
         };
         for member in members {
             fleet.join(member, json!({}));
@@ -265,7 +275,7 @@ impl Fleet {
     }
 
     pub(super) fn plan(&self, member: &str) -> Plan {
-        self.exchange.plan(&self.view, &self.world, &cluster(member), &serve(), Version::V1Beta1)
+        self.exchange.plan(&self.view, &self.world, &cluster(member), &serve(), self.dialect)
     }
 
     /// Carries out plans until there is nothing to do, as hub and agents do; says how many writes that took.
@@ -285,17 +295,29 @@ impl Fleet {
         panic!("it does not come to rest");
     }
 
+    /// The agent of a member says that it serves its import as that is.
+    pub(super) fn serve(&mut self, member: &str) {
+        let import = self.imports.get_mut(&(member.to_owned(), "serve".to_owned())).unwrap();
+        serves(import);
+        let import = import.clone();
+        self.see_import(member, &import);
+    }
+
     fn carry_out(&mut self, member: &str, plan: Plan) -> usize {
+        for (from, _) in &plan.abandoned {
+            self.exchange.withdraw(from, &serve());
+        }
+        if !plan.abandoned.is_empty() {
+            return 1;
+        }
         let at = (member.to_owned(), "serve".to_owned());
         let mut writes = 0;
         if let Some((_, conditions)) = plan.export {
             writes += 1;
             let mut export = self.exports[&at].clone();
-            let conditions = conditions.iter().map(|wanted| {
-                json!({ "type": wanted.type_, "status": wanted.status(), "reason": wanted.reason, "message": wanted.message,
-                        "lastTransitionTime": "2026-01-01T00:00:00Z" })
-            });
-            export["status"] = json!({ "conditions": conditions.collect::<Vec<_>>() });
+            let now = "2026-01-01T00:00:00Z".parse().unwrap();
+            let conditions: Vec<_> = conditions.iter().map(|wanted| wanted.dated(&[], None, now)).collect();
+            export["status"] = json!({ "conditions": conditions });
             self.exports.insert(at.clone(), export.clone());
             self.see_export(member, &export);
         }
@@ -316,6 +338,11 @@ impl Fleet {
                 import["metadata"]["name"] = "serve".into();
                 import["metadata"]["namespace"] = "shop".into();
                 import["spec"] = object["spec"].clone();
+                let generation = import["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
+                import["metadata"]["generation"] = generation.into();
+                if !self.busy {
+                    serves(&mut import);
+                }
                 self.imports.insert(at.clone(), import.clone());
                 self.see_import(member, &import);
             }
@@ -330,7 +357,7 @@ impl Fleet {
         {
             writes += 1;
             let clusters: Vec<_> = clusters.iter().map(|name| json!({ "cluster": name.as_str() })).collect();
-            import["status"] = json!({ "clusters": clusters });
+            import["status"]["clusters"] = json!(clusters);
             let import = import.clone();
             self.see_import(member, &import);
         }
@@ -338,11 +365,18 @@ impl Fleet {
             writes += 1;
             match step {
                 SliceStep::Create(mut slice) | SliceStep::Update(mut slice) => {
-                    slice.metadata.uid.get_or_insert_with(|| "slice".to_owned());
+                    let uid = self.uid();
+                    slice.metadata.uid.get_or_insert(uid);
                     slice.metadata.resource_version = Some("1".to_owned());
                     let name = slice.metadata.name.clone().unwrap();
                     self.slices.insert((member.to_owned(), name), (*slice).clone());
                     self.see_slice(member, *slice);
+                }
+                SliceStep::Mark { name, mark, .. } => {
+                    let slice = self.slices.get_mut(&(member.to_owned(), name.to_string())).unwrap();
+                    mark.put(slice);
+                    let slice = slice.clone();
+                    self.see_slice(member, slice);
                 }
                 SliceStep::Delete { name, .. } => {
                     self.slices.remove(&(member.to_owned(), name.to_string()));
@@ -378,4 +412,12 @@ impl Fleet {
             serde_json::from_value(export["status"]["conditions"].clone()).ok()?;
         conditions.into_iter().find(|condition| condition.type_ == kind)
     }
+}
+
+fn serves(import: &mut Value) {
+    let generation = import["metadata"]["generation"].clone();
+    import["status"]["conditions"] = json!([{
+        "type": "Ready", "status": "True", "reason": "Ready", "message": "", "observedGeneration": generation,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
 }

@@ -1,16 +1,25 @@
-//! A member's data is hostile until checked (DESIGN.md 8): addresses that would lead into other clusters' own machinery, and sizes that
+//! A member's data is hostile until checked: addresses that would lead into other clusters' own machinery, and sizes that
 //! would hurt whoever reads them.
 //!
 //! What is refused is refused as a whole, and never causes a deletion: the last good one stays.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::ObjectMeta;
 
-use crate::decide::{admit::cidr::Cidr, ids::PortName};
+use crate::{
+    api::{ServiceExport, ServiceImport, names::mcs},
+    decide::{
+        admit::cidr::Cidr,
+        ids::{ClusterName, PortName},
+        select::labels::{key_fault_of, value_fault},
+    },
+};
 
 /// As many endpoints as an API server stores in a slice.
 const ENDPOINTS: usize = 1000;
@@ -18,64 +27,211 @@ const ENDPOINTS: usize = 1000;
 const PORTS: usize = 100;
 /// As many addresses as an API server stores in an endpoint.
 const ADDRESSES: usize = 100;
-/// The longest name of a node or zone.
+/// The longest name of a node or zone, and the longest UID or version.
 const LONGEST: usize = 253;
+/// As many bytes of annotations as an API server stores.
+const ANNOTATIONS: usize = 256 << 10;
+/// As many bytes of labels as anybody has. API servers bound their number only by the size of the whole.
+const LABELS: usize = 64 << 10;
+/// As many bytes of exported labels and annotations as are taken to other clusters.
+const EXPORTED: usize = 128 << 10;
+/// As many ports as a ServiceImport may have, and as many clusters.
+const MANY: usize = 1000;
+
+/// What is wrong with an object of a member: few enough to be counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It is in a namespace that takes no part.
+    Namespace,
+    /// It says that it is another cluster's.
+    Claim,
+    /// It has an address that leads to no pod.
+    Address,
+    /// It has an address outside the cluster's ranges.
+    Range,
+    /// It is larger than anything that an API server stores.
+    Size,
+    /// It makes no sense.
+    Garbage,
+}
 
 /// Why an object of a member is not believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct Refused {
+    /// In a word.
+    pub reason: Reason,
+    /// In words.
+    pub why: String,
+}
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+// === impl Reason ===
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Namespace, Self::Claim, Self::Address, Self::Range, Self::Size, Self::Garbage];
+
+    /// As metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespace",
+            Self::Claim => "claim",
+            Self::Address => "address",
+            Self::Range => "range",
+            Self::Size => "size",
+            Self::Garbage => "garbage",
+        }
     }
 }
 
-/// Checks a source slice; where ranges are given its addresses must be in one of them.
-pub(super) fn check(slice: &EndpointSlice, ranges: Option<&[Cidr]>) -> Result<(), Refused> {
-    let refused = |why: String| Err(Refused(why));
+// === impl Refused ===
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+fn refused<T>(reason: Reason, why: impl fmt::Display) -> Result<T, Refused> {
+    Err(Refused { reason, why: why.to_string() })
+}
+
+/// Checks a source slice that came by a cluster's link; where ranges are given its addresses must be in one of them.
+pub(super) fn check(
+    cluster: &ClusterName,
+    slice: &EndpointSlice,
+    ranges: Option<&[Cidr]>,
+) -> Result<(), Refused> {
+    metadata(&slice.metadata)?;
+    let labels = slice.metadata.labels.as_ref();
+    if let Some(other) =
+        labels.and_then(|all| all.get(mcs::SOURCE_CLUSTER)).filter(|name| **name != cluster.as_str())
+    {
+        return refused(Reason::Claim, format_args!("it says that it is of cluster {:?}", short(other)));
+    }
     let ports = slice.ports.as_deref().unwrap_or_default();
     if slice.endpoints.len() > ENDPOINTS || ports.len() > PORTS {
-        return refused(format!("it has {} endpoints and {} ports", slice.endpoints.len(), ports.len()));
+        let (endpoints, ports) = (slice.endpoints.len(), ports.len());
+        return refused(Reason::Size, format_args!("it has {endpoints} endpoints and {ports} ports"));
     }
+    check_ports(slice)?;
+    check_endpoints(slice)?;
+    match outside(slice, ranges) {
+        Some(address) => {
+            refused(Reason::Range, format_args!("{address} is in none of the cluster's endpoint ranges"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_ports(slice: &EndpointSlice) -> Result<(), Refused> {
+    for port in slice.ports.as_deref().unwrap_or_default() {
+        if let Err(e) = port.name.as_deref().unwrap_or_default().parse::<PortName>() {
+            return refused(Reason::Garbage, e);
+        }
+        if let Some(number) = port.port.filter(|number| !(1..=65535).contains(number)) {
+            return refused(Reason::Garbage, format_args!("it has port {number}"));
+        }
+        let texts = [&port.protocol, &port.app_protocol];
+        if let Some(text) = texts.into_iter().flatten().find(|text| !is_name(text)) {
+            return refused(Reason::Garbage, format_args!("{:?} is no protocol", short(text)));
+        }
+    }
+    Ok(())
+}
+
+fn check_endpoints(slice: &EndpointSlice) -> Result<(), Refused> {
     let v6 = match slice.address_type.as_str() {
         "IPv4" => false,
         "IPv6" => true,
-        other => return refused(format!("it has addresses of type {:?}", short(other))),
+        other => {
+            return refused(Reason::Garbage, format_args!("it has addresses of type {:?}", short(other)));
+        }
     };
-    for port in ports {
-        let name = port.name.as_deref().unwrap_or_default();
-        if let Err(e) = name.parse::<PortName>() {
-            return refused(e.to_string());
-        }
-        if port.port.is_some_and(|number| !(1..=65535).contains(&number)) {
-            return refused(format!("it has port {:?}", port.port.unwrap_or_default()));
-        }
-    }
     for endpoint in &slice.endpoints {
         if endpoint.addresses.is_empty() || endpoint.addresses.len() > ADDRESSES {
-            return refused(format!("it has an endpoint of {} addresses", endpoint.addresses.len()));
+            let number = endpoint.addresses.len();
+            return refused(Reason::Size, format_args!("it has an endpoint of {number} addresses"));
         }
         for text in &endpoint.addresses {
             let Ok(address) = text.parse::<IpAddr>() else {
-                return refused(format!("{:?} is no address", short(text)));
+                return refused(Reason::Garbage, format_args!("{:?} is no address", short(text)));
             };
-            if address.is_ipv6() != v6 {
-                return refused(format!("{address} is not of type {}", slice.address_type));
-            }
             if let Some(what) = special(address) {
-                return refused(format!("{address} is {what}"));
+                return refused(Reason::Address, format_args!("{address} is {what}"));
             }
-            if ranges.is_some_and(|ranges| !ranges.iter().any(|range| range.contains(address))) {
-                return refused(format!("{address} is in none of the cluster's endpoint ranges"));
+            if address.is_ipv6() != v6 {
+                let family = &slice.address_type;
+                return refused(Reason::Garbage, format_args!("{address} is not of type {family}"));
             }
         }
         let names = [&endpoint.hostname, &endpoint.node_name, &endpoint.zone];
         if let Some(name) = names.into_iter().flatten().find(|name| !is_name(name)) {
-            return refused(format!("{:?} names no host, node or zone", short(name)));
+            let reason = if name.len() > LONGEST { Reason::Size } else { Reason::Garbage };
+            return refused(reason, format_args!("{:?} names no host, node or zone", short(name)));
         }
     }
     Ok(())
+}
+
+/// The first address of a slice that is in none of the ranges; none where no ranges are given.
+pub(super) fn outside(slice: &EndpointSlice, ranges: Option<&[Cidr]>) -> Option<IpAddr> {
+    let ranges = ranges?;
+    let addresses = slice.endpoints.iter().flat_map(|endpoint| &endpoint.addresses);
+    let mut addresses = addresses.filter_map(|text| text.parse::<IpAddr>().ok());
+    addresses.find(|address| !ranges.iter().any(|range| range.contains(*address)))
+}
+
+/// Checks a ServiceExport: what it says goes to other clusters.
+pub(super) fn check_export(export: &ServiceExport) -> Result<(), Refused> {
+    metadata(&export.metadata)?;
+    let (labels, annotations) = (&export.spec.exported_labels, &export.spec.exported_annotations);
+    let bytes = size(labels) + size(annotations);
+    if bytes > EXPORTED {
+        let why = format_args!("it exports {bytes} bytes of labels and annotations, {EXPORTED} are allowed");
+        return refused(Reason::Size, why);
+    }
+    for (key, value) in labels {
+        if let Some(fault) = key_fault_of("a label", key).or_else(|| value_fault(value)) {
+            return refused(Reason::Garbage, format_args!("spec.exportedLabels[{:?}]: {fault}", short(key)));
+        }
+    }
+    for key in annotations.keys() {
+        if let Some(fault) = key_fault_of("an annotation", &key.to_lowercase()) {
+            let key = short(key);
+            return refused(Reason::Garbage, format_args!("spec.exportedAnnotations[{key:?}]: {fault}"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks a ServiceImport.
+pub(super) fn check_import(import: &ServiceImport) -> Result<(), Refused> {
+    metadata(&import.metadata)?;
+    let clusters = import.status.as_ref().map_or(0, |status| status.clusters.len());
+    let ports = import.spec.ports.len();
+    if ports > MANY || clusters > MANY {
+        return refused(Reason::Size, format_args!("it has {ports} ports and {clusters} clusters"));
+    }
+    Ok(())
+}
+
+fn metadata(metadata: &ObjectMeta) -> Result<(), Refused> {
+    let (labels, annotations) =
+        (metadata.labels.as_ref().map_or(0, size), metadata.annotations.as_ref().map_or(0, size));
+    if labels > LABELS || annotations > ANNOTATIONS {
+        let why = format_args!("it has {labels} bytes of labels and {annotations} of annotations");
+        return refused(Reason::Size, why);
+    }
+    let texts = [&metadata.name, &metadata.uid, &metadata.resource_version];
+    if let Some(text) = texts.into_iter().flatten().find(|text| text.len() > LONGEST) {
+        return refused(Reason::Size, format_args!("{:?}… is longer than a name", short(text)));
+    }
+    Ok(())
+}
+
+fn size(map: &BTreeMap<String, String>) -> usize {
+    map.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
 
 /// What an address is that leads to no pod of another cluster.
@@ -125,92 +281,9 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && text.chars().all(allowed)
 }
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort};
-
-    use super::*;
-
-    fn slice(family: &str, address: &str) -> EndpointSlice {
-        EndpointSlice {
-            address_type: family.to_owned(),
-            endpoints: vec![Endpoint { addresses: vec![address.to_owned()], ..Endpoint::default() }],
-            ..EndpointSlice::default()
-        }
-    }
-
-    #[test]
-    fn pods_addresses_are_believed() {
-        for (family, address) in
-            [("IPv4", "10.1.2.3"), ("IPv4", "100.64.0.9"), ("IPv6", "fd00::5"), ("IPv6", "2001:db8::1")]
-        {
-            assert_eq!(check(&slice(family, address), None), Ok(()));
-        }
-    }
-
-    #[test]
-    fn special_addresses_are_refused() {
-        let table = [
-            ("IPv4", "127.0.0.1"),
-            ("IPv4", "127.9.9.9"),
-            ("IPv4", "169.254.169.254"),
-            ("IPv4", "0.0.0.0"),
-            ("IPv4", "0.1.2.3"),
-            ("IPv4", "224.0.0.1"),
-            ("IPv4", "255.255.255.255"),
-            ("IPv6", "::"),
-            ("IPv6", "::1"),
-            ("IPv6", "::ffff:127.0.0.1"),
-            ("IPv6", "::ffff:10.0.0.1"),
-            ("IPv6", "::10.0.0.1"),
-            ("IPv6", "fe80::1"),
-            ("IPv6", "ff02::1"),
-        ];
-        for (family, address) in table {
-            let refused = check(&slice(family, address), None).unwrap_err();
-            assert!(refused.0.starts_with(&address.parse::<IpAddr>().unwrap().to_string()), "{refused}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_address_or_of_another_family_is_refused() {
-        for (family, address) in [
-            ("IPv4", "fd00::1"),
-            ("IPv6", "10.0.0.1"),
-            ("IPv4", "example.com"),
-            ("FQDN", "example.com"),
-            ("IPv4", "010.0.0.1"),
-        ] {
-            assert!(check(&slice(family, address), None).is_err(), "{family} {address}");
-        }
-    }
-
-    #[test]
-    fn addresses_outside_the_clusters_ranges_are_refused_where_it_has_any() {
-        let ranges = crate::decide::admit::cidr::list("10.1.0.0/16").unwrap();
-        assert_eq!(check(&slice("IPv4", "10.1.9.9"), Some(&ranges)), Ok(()));
-        assert!(check(&slice("IPv4", "10.2.0.1"), Some(&ranges)).unwrap_err().0.contains("endpoint ranges"));
-    }
-
-    #[test]
-    fn what_no_api_server_would_store_is_refused_in_few_words() {
-        let good = slice("IPv4", "10.0.0.1");
-        let many = EndpointSlice { endpoints: vec![good.endpoints[0].clone(); 10_000], ..good.clone() };
-        let ports = EndpointSlice { ports: Some(vec![EndpointPort::default(); 101]), ..good.clone() };
-        let mut huge = good.clone();
-        huge.endpoints[0].zone = Some("z".repeat(5_000_000));
-        let mut none = good.clone();
-        none.endpoints[0].addresses.clear();
-        let mut host = good.clone();
-        host.endpoints[0].hostname = Some("a\nb".to_owned());
-        let zero = EndpointPort { port: Some(0), ..EndpointPort::default() };
-        let zero = EndpointSlice { ports: Some(vec![zero]), ..good };
-        for slice in [many, ports, huge, none, host, zero] {
-            assert!(check(&slice, None).unwrap_err().0.len() < 200);
-        }
-    }
-}
+mod tests;

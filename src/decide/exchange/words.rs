@@ -1,12 +1,12 @@
 //! What a ServiceExport in a member says of its fate: the conditions Ready and Conflict, in the KEP's words.
 
-use super::{Exchange, Offered, plan::ConditionWanted, seen::ExportSeen};
+use super::{Exchange, Offered, seen::ExportSeen};
 use crate::{
     api::names::{condition, reason},
     decide::{
+        condition::Verdict,
         ids::{ClusterName, ServiceKey},
         merge::{self, Merged},
-        record::Unreadable,
     },
 };
 
@@ -19,33 +19,33 @@ impl Exchange {
         cluster: &ClusterName,
         key: &ServiceKey,
         merged: Option<&Merged>,
-    ) -> Option<(Box<str>, Vec<ConditionWanted>)> {
+    ) -> Option<(Box<str>, Vec<Verdict>)> {
         let export = self.services.get(key)?.exports.get(cluster)?;
         let mut wanted = vec![ready(export)];
         let part = merged.filter(|merged| merged.clusters.contains_key(cluster));
         let told = export.conditions.iter().any(|condition| condition.type_ == condition::CONFLICT);
         match part.map(|merged| merge::Condition::of(&merged.conflicts)) {
-            Some(conflict) => wanted.push(ConditionWanted {
-                type_: condition::CONFLICT,
-                status: conflict.status,
-                reason: conflict.reason,
+            Some(conflict) => wanted.push(Verdict {
+                condition: condition::CONFLICT,
+                met: conflict.status,
+                reason: conflict.reason.into(),
                 message: conflict.message,
             }),
-            None if told => wanted.push(ConditionWanted {
-                type_: condition::CONFLICT,
-                status: false,
-                reason: reason::NO_CONFLICTS.to_owned(),
+            None if told => wanted.push(Verdict {
+                condition: condition::CONFLICT,
+                met: false,
+                reason: reason::NO_CONFLICTS.into(),
                 message: String::new(),
             }),
             None => {}
         }
-        let met = wanted.iter().all(|wanted| export.conditions.iter().any(|found| wanted.is_met_by(found)));
+        let met = wanted.iter().all(|wanted| wanted.is_among(&export.conditions));
         (!met).then(|| (export.uid.clone(), wanted))
     }
 }
 
-fn ready(export: &ExportSeen) -> ConditionWanted {
-    let (status, reason, message) = match &export.offered {
+pub(super) fn ready(export: &ExportSeen) -> Verdict {
+    let (met, reason, message) = match &export.offered {
         Offered::Service(_) => {
             (true, reason::EXPORTED, "the Service is offered to the clusters that import it".to_owned())
         }
@@ -55,9 +55,8 @@ fn ready(export: &ExportSeen) -> ConditionWanted {
         Offered::Pending => {
             (false, reason::PENDING, "the cluster's agent has not looked at it yet".to_owned())
         }
-        Offered::Unreadable(why @ (Unreadable::Newer(_) | Unreadable::Garbage(_))) => {
-            (false, reason::FAILED, why.to_string())
-        }
+        Offered::Unreadable(why) => (false, reason::FAILED, why.to_string()),
+        Offered::Refused(why) => (false, reason::FAILED, why.to_string()),
     };
-    ConditionWanted { type_: condition::READY, status, reason: reason.to_owned(), message }
+    Verdict { condition: condition::READY, met, reason: reason.into(), message }
 }

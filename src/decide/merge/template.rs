@@ -1,4 +1,4 @@
-//! The merged service as a ServiceImport on the hub wants it (DESIGN.md 5).
+//! The merged service as a ServiceImport on the hub wants it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What an object is. No override may change it (DESIGN.md 7.7).
+/// What an object is. No override may change it.
 pub(super) const IDENTITY: [&str; 6] = [
     "/apiVersion",
     "/kind",

@@ -139,7 +139,7 @@ fn document(patch: &DocumentPatch, path: &Path<'_>, faults: &mut Vec<Fault>) {
     valued(&patch.operator, patch.value.as_ref(), path, faults);
 }
 
-/// Reports a pointer that is none, or to something that no override may change (DESIGN.md 7.7).
+/// Reports a pointer that is none, or to something that no override may change.
 fn changeable(pointer: &str, path: &Path<'_>, faults: &mut Vec<Fault>) {
     let Ok(parsed) = Pointer::parse(pointer) else {
         faults.push(path.fault(not_a_pointer(pointer)));

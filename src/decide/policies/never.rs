@@ -1,4 +1,4 @@
-//! What no policy may select: DESIGN.md 7.6 and 7.7.
+//! What no policy may select.
 
 use crate::decide::select::{GroupKind, Object};
 

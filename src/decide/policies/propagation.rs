@@ -37,7 +37,7 @@ pub struct Propagation {
     pub suspension: Option<Suspension>,
     /// Whether copies stay when their template goes.
     pub preserve_resources_on_deletion: bool,
-    /// Whether copies go when the policy does (DESIGN.md 7.3).
+    /// Whether copies go when the policy does.
     pub delete_with_policy: bool,
 }
 

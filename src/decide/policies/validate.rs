@@ -1,4 +1,4 @@
-//! Everything that is wrong with a policy, with field paths: what Karmada's webhook checks (karmada.md 3), and what it
+//! Everything that is wrong with a policy, with field paths: what Karmada's webhook checks, and what it
 //! forgets.
 //!
 //! Admission and the hub's index ask the same functions, so that no policy is admitted and then takes no part. What
@@ -82,7 +82,7 @@ pub(in crate::decide) fn overriding(
     (selectors, Rule::compile_all(spec, path, faults))
 }
 
-/// Compiles resource selectors. Those that may never be selected are faults (DESIGN.md 7.6, 7.7).
+/// Compiles resource selectors. Those that may never be selected are faults.
 fn resources(
     selectors: &[ResourceSelector],
     scope: Scope<'_>,

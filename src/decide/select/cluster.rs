@@ -6,12 +6,16 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Taint};
-use kube::core::{ObjectMeta, Selector, SelectorExt};
+use kube::{
+    ResourceExt,
+    core::{ObjectMeta, Selector, SelectorExt},
+};
 
 use super::{Names, Pattern, labels};
 use crate::{
     api::{Cluster, names::annotation, placement::ClusterAffinity},
     decide::{
+        admit::cidr::{self, Cidr},
         fault::{Fault, Path, Shown},
         ids::{ClusterName, InvalidName},
     },
@@ -36,6 +40,8 @@ pub struct Member {
     pub leaving: bool,
     /// Whether its copies are to be deleted when it leaves, and not let go.
     pub delete_copies: bool,
+    /// The ranges that its endpoints must be in, where it has any; an empty list is one that cannot be read.
+    pub endpoint_ranges: Option<Box<[Cidr]>>,
 }
 
 /// A `clusterAffinity` or `targetCluster`: all parts that are given must hold, none given means all clusters.
@@ -95,6 +101,10 @@ impl Member {
             taints: spec.taints.clone(),
             leaving: cluster.metadata.deletion_timestamp.is_some(),
             delete_copies: asks(&cluster.metadata, annotation::DELETE_COPIES),
+            endpoint_ranges: cluster
+                .annotations()
+                .get(annotation::ENDPOINT_CIDRS)
+                .map(|text| cidr::list(text).unwrap_or_default().into()),
         })
     }
 }

@@ -6,7 +6,7 @@ use globset::{ErrorKind, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::decide::fault::{Fault, Path, Shown};
 
-/// What makes a name a glob (DESIGN.md 6).
+/// What makes a name a glob.
 const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
 /// The longest glob. Twice the longest name leaves room for alternatives, and bounds what compiling one costs.
 const LONGEST: usize = 512;

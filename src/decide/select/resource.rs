@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// A kind, whatever its version: selectors match by group and kind (DESIGN.md 6), since one object is served in all of
+/// A kind, whatever its version: selectors match by group and kind, since one object is served in all of
 /// its kind's versions.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKind {
@@ -36,7 +36,7 @@ pub struct Object<'a> {
     pub labels: &'a BTreeMap<String, String>,
 }
 
-/// How closely a selector names an object: the implicit priority of its policy (karmada.md 1.2, with globs between).
+/// How closely a selector names an object: the implicit priority of its policy, as Karmada has it, with globs between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
     /// By its kind alone.
@@ -135,7 +135,7 @@ impl Resources {
     /// Compiles a selector of a policy in `own` namespace, or reports everything that is wrong with it.
     ///
     /// A namespaced policy selects in its own namespace only (karmada#7176). With a name, the label selector does not
-    /// count (karmada.md 1.1), but it must make sense all the same.
+    /// count, but it must make sense all the same.
     pub fn compile(
         selector: &ResourceSelector,
         own: Option<&str>,

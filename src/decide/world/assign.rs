@@ -104,8 +104,11 @@ impl World {
         let after = self.assign(view, key);
         let before = self.assigned.get(key).and_then(|assignment| assignment.policy.as_ref());
         let policy = after.as_ref().and_then(|assignment| assignment.policy.as_ref());
-        if before != policy {
+        if self.assigned.get(key) != after.as_ref() {
+            // What becomes of it may be told differently, whether any cluster has to look or not.
             self.stirred.extend(before.into_iter().chain(policy).cloned());
+        }
+        if before != policy {
             if let Some(before) = before.cloned()
                 && let Some(keys) = self.by_policy.get_mut(&before)
             {
@@ -294,7 +297,7 @@ fn missing_overrides(view: &View, policy: &PolicyKey, says: &Propagation) -> Opt
         .then(|| format!("it waits for the overrides that dependentOverrides names: {}", missing.join(", ")))
 }
 
-/// Whether the exchange of services writes objects of a kind, and not the propagator (DESIGN.md 4).
+/// Whether the exchange of services writes objects of a kind, and not the propagator.
 pub(super) fn exchanged(kind: &GroupKind) -> bool {
     &*kind.group == crate::api::mcs::GROUP && &*kind.kind == "ServiceImport"
 }

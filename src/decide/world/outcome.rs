@@ -2,14 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::World;
+use super::{World, assign::exchanged};
 use crate::{
     api::{names::reason, propagation::ClusterOutcome},
-    decide::{copy::ObjectKey, ids::ClusterName, policies::PolicyKey, select::GroupKind, view::View},
+    decide::{
+        copy::{ObjectKey, may_be_named},
+        ids::ClusterName,
+        policies::PolicyKey,
+        select::GroupKind,
+        view::View,
+    },
 };
 
 /// What could not be written, by cluster and object, in the cluster's own words.
 pub type Failures = BTreeMap<ClusterName, BTreeMap<ObjectKey, String>>;
+
+/// The kinds whose templates the hub cannot see.
+pub type Unseen = BTreeMap<GroupKind, Reason>;
+
+/// Why the hub cannot see templates of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its API server does not have the kind.
+    NotServed,
+    /// It lacks the right.
+    Forbidden,
+}
 
 /// What became of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +53,7 @@ impl World {
         &self,
         view: &View,
         policy: &PolicyKey,
-        missing: &BTreeSet<GroupKind>,
+        unseen: &Unseen,
         unreachable: &BTreeSet<ClusterName>,
     ) -> bool {
         let selectors =
@@ -43,17 +61,18 @@ impl World {
         let mut kinds = selectors.map(|selector| &selector.kind);
         let assignments = self.held_by(policy).filter_map(|key| self.assigned.get(key));
         let mut clusters = assignments.flat_map(|assignment| assignment.targets.keys());
-        kinds.all(|kind| missing.contains(kind) || self.kinds.get(kind).is_some_and(|kind| kind.synced))
+        kinds.all(|kind| unseen.contains_key(kind) || self.kinds.get(kind).is_some_and(|kind| kind.synced))
             && clusters.all(|cluster| self.known.contains(cluster) || unreachable.contains(cluster))
     }
 
-    /// What became of a policy.
+    /// What became of a policy. Who has a ServiceImport is asked for, since the exchange of services writes these.
     pub fn outcome(
         &self,
         view: &View,
         policy: &PolicyKey,
         failures: &Failures,
-        missing: &BTreeSet<GroupKind>,
+        unseen: &Unseen,
+        imported: impl Fn(&ClusterName, &ObjectKey) -> bool,
     ) -> Outcome {
         let keys: Vec<&ObjectKey> = self.held_by(policy).collect();
         let matched = i32::try_from(keys.len()).unwrap_or(i32::MAX);
@@ -75,7 +94,9 @@ impl World {
                 if let Some(failure) = failures.get(cluster).and_then(|failures| failures.get(key)) {
                     outcome.failed += 1;
                     outcome.message.get_or_insert_with(|| shortened(format!("{key}: {failure}")));
-                } else if self.held.get(key).is_some_and(|held| held.contains_key(cluster)) {
+                } else if self.held.get(key).is_some_and(|held| held.contains_key(cluster))
+                    || (exchanged(&key.kind) && imported(cluster, key))
+                {
                     outcome.applied += 1;
                 }
             }
@@ -83,15 +104,13 @@ impl World {
         let (applied, failed) =
             clusters.values().fold((0, 0), |(a, f), outcome| (a + outcome.applied, f + outcome.failed));
         let faults = view.propagations().faults(policy);
-        let absent = view.propagations().get(policy).and_then(|policy| {
-            policy.selectors.iter().map(|selector| &selector.kind).find(|kind| missing.contains(kind))
-        });
+        let blind = blind(view, policy, unseen);
         let (propagated, reason, message) = if let Some(fault) = faults.first() {
             (false, reason::INVALID, format!("it takes no part: {fault}"))
         } else if failed > 0 {
             (false, reason::FAILED, format!("{failed} of {wanted} could not be written"))
-        } else if let Some(kind) = absent {
-            (false, reason::KIND_NOT_SERVED, format!("the hub does not serve the kind {kind}"))
+        } else if let Some((kind, why)) = blind {
+            why.told(kind)
         } else if let Some(why) = waits {
             (false, reason::HELD_BACK, why)
         } else if let Some(why) = unplaced {
@@ -140,6 +159,35 @@ impl World {
         };
         let matched = 1;
         Some(Outcome { matched, clusters: Vec::new(), propagated, reason, message: shortened(message) })
+    }
+}
+
+/// The first kind of a policy that the hub cannot see: one that it selects, or that what it selects may depend on.
+fn blind<'a>(view: &View, policy: &PolicyKey, unseen: &'a Unseen) -> Option<(&'a GroupKind, Reason)> {
+    let policy = view.propagations().get(policy)?;
+    let selected = |kind: &GroupKind| policy.selectors.iter().any(|selector| selector.kind == *kind);
+    let depends =
+        |kind: &GroupKind, why| policy.body.propagate_deps && why == Reason::Forbidden && may_be_named(kind);
+    let mut kinds = unseen.iter().map(|(kind, why)| (kind, *why));
+    kinds.find(|(kind, why)| selected(kind) || depends(kind, *why))
+}
+
+// === impl Reason ===
+
+impl Reason {
+    /// What a policy says of it.
+    fn told(self, kind: &GroupKind) -> (bool, &'static str, String) {
+        match self {
+            Self::NotServed => {
+                (false, reason::KIND_NOT_SERVED, format!("the hub does not serve the kind {kind}"))
+            }
+            Self::Forbidden => {
+                let message = format!(
+                    "the hub may not read the kind {kind}: allow its account get, list and watch (its chart's values rbac.templates and rbac.extraRules)"
+                );
+                (false, reason::KIND_FORBIDDEN, message)
+            }
+        }
     }
 }
 

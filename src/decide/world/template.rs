@@ -22,7 +22,7 @@ pub struct Template {
     pub replicas: Option<u32>,
     /// Whether members keep the replicas that they have.
     pub retain_replicas: bool,
-    /// Why it is none, though policies may speak of it (DESIGN.md 7.6).
+    /// Why it is none, though policies may speak of it.
     pub never: Option<&'static str>,
     body: Box<str>,
 }

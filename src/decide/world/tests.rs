@@ -317,7 +317,7 @@ fn a_policys_outcome_counts_what_is_there_and_names_the_first_failure() {
     stage.template("ConfigMap", "x", json!({}));
     let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
     let outcome = |stage: &Stage, failures: &Failures| {
-        stage.world.outcome(&stage.view, &key, failures, &BTreeSet::new())
+        stage.world.outcome(&stage.view, &key, failures, &Unseen::new(), |_, _| false)
     };
     let mut failures = Failures::new();
     assert_eq!(outcome(&stage, &failures).message, "0 of 2 are where they should be");
@@ -330,4 +330,41 @@ fn a_policys_outcome_counts_what_is_there_and_names_the_first_failure() {
     let one = outcome(&stage, &failures);
     assert_eq!((one.propagated, one.reason), (false, "Failed"));
     assert_eq!(one.clusters[1].message.as_deref(), Some("ConfigMap shop/x: no right"));
+}
+
+#[test]
+fn a_policy_says_of_which_kind_the_hub_sees_nothing_and_of_dependencies_only_where_it_takes_them_along() {
+    let unseen = |kind: &str, why| Unseen::from([(key_of(kind, "x").kind, why)]);
+    let outcome = |stage: &Stage, unseen: &Unseen| {
+        let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
+        stage.world.outcome(&stage.view, &key, &Failures::new(), unseen, |_, _| false)
+    };
+    let mut stage = Stage::members(&["a"]);
+    stage.policy(policy("p", all_of("Deployment"), on(&["a"]), json!({})));
+    assert_eq!(outcome(&stage, &unseen("Deployment", Reason::NotServed)).reason, "KindNotServed");
+    let forbidden = outcome(&stage, &unseen("Deployment", Reason::Forbidden));
+    assert_eq!((forbidden.propagated, forbidden.reason), (false, "KindForbidden"));
+    assert!(forbidden.message.contains("rbac.extraRules"), "{}", forbidden.message);
+    assert_eq!(outcome(&stage, &unseen("Secret", Reason::Forbidden)).reason, "NothingSelected");
+    stage.policy(policy("p", all_of("Deployment"), on(&["a"]), json!({ "spec": { "propagateDeps": true } })));
+    assert_eq!(outcome(&stage, &unseen("Secret", Reason::Forbidden)).reason, "KindForbidden");
+}
+
+#[test]
+fn a_service_import_counts_on_its_policy_where_the_exchange_has_it() {
+    let mut stage = Stage::members(&["a", "b"]);
+    let selectors = json!([{ "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport" }]);
+    stage.policy(policy("p", selectors, on(&["a", "b"]), json!({})));
+    let kind = GroupKind::new("multicluster.x-k8s.io/v1beta1", "ServiceImport");
+    let import = ObjectKey { kind, namespace: "shop".into(), name: "serve".into() };
+    let object = json!({ "metadata": { "namespace": "shop", "name": "serve", "uid": "1" } });
+    stage.world.apply_template(&stage.view, &import, &object);
+    let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
+    let outcome = |there: &[&str]| {
+        let imported =
+            |cluster: &ClusterName, key: &ObjectKey| *key == import && there.contains(&cluster.as_str());
+        stage.world.outcome(&stage.view, &key, &Failures::new(), &Unseen::new(), imported)
+    };
+    assert_eq!(outcome(&["a"]).message, "1 of 2 are where they should be");
+    assert!(outcome(&["a", "b"]).propagated);
 }

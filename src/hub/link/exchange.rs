@@ -1,14 +1,14 @@
 //! One service in one member: the conditions of its export, its ServiceImport, and the slices of other clusters that belong to it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
-use k8s_openapi::{
-    api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp,
-};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
-    Api,
+    Api, Resource,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::DynamicResourceScope,
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -16,11 +16,13 @@ use super::{reconcile::Failure, session::Session};
 use crate::{
     api::{ServiceExport, ServiceImport, mcs::Version},
     decide::{
+        condition::Verdict,
         copy::{MANAGER, Origin},
+        definition::Dialect,
         exchange::{
-            ConditionWanted, ExportSeen, ImportSeen, ImportStep, SliceSeen, SliceStep, Whose, import_kind,
-            object_key,
+            ExportSeen, ImportSeen, ImportStep, SliceSeen, SliceStep, Whose, import_kind, object_key,
         },
+        freshness::Mark,
         ids::{ClusterName, ServiceKey},
     },
     shell::{
@@ -34,8 +36,6 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(5);
 /// As often a plan is made again after it was carried out: what was written leads to more.
 const ROUNDS: usize = 4;
-/// When a right may have been given.
-const RIGHTS: Duration = Duration::from_secs(15);
 
 // === impl Session ===
 
@@ -46,20 +46,28 @@ impl Session {
             return Done::Well;
         }
         // Until the member has the kinds there is nothing to do; when it has, everything is looked at.
-        let Some(version) = self.mcs_version() else { return Done::Well };
+        let Some(dialect) = self.dialect() else { return Done::Well };
+        let object = object_key(import_kind(), key);
         for _ in 0..ROUNDS {
-            match self.carry_out(key, version).await {
-                Ok(Some(done)) => return done,
+            match self.carry_out(key, dialect).await {
+                Ok(Some(done)) => {
+                    self.engine.report.settle(&self.engine, &self.name, &object, None);
+                    return done;
+                }
                 Ok(None) => {}
-                Err(failure) => return self.service_failed(key, failure),
+                Err(failure) => return self.failed(&object, failure),
             }
         }
         Done::Again
     }
 
     /// Carries out a plan; says when it is done, none if there may be more to do.
-    async fn carry_out(&self, key: &ServiceKey, version: Version) -> Result<Option<Done>, Failure> {
-        let plan = self.engine.plan(&self.name, key, version);
+    async fn carry_out(&self, key: &ServiceKey, dialect: Dialect) -> Result<Option<Done>, Failure> {
+        let plan = self.engine.plan(&self.name, key, dialect);
+        let version = dialect.version;
+        if !plan.abandoned.is_empty() && self.withdraw(key, &plan.abandoned).await? {
+            return Ok(None);
+        }
         let mut done = Some(Done::Well);
         if let Some((uid, conditions)) = &plan.export {
             self.write_conditions(key, version, uid, conditions).await?;
@@ -78,7 +86,14 @@ impl Session {
             }
         }
         if let Some((uid, clusters)) = &plan.clusters {
-            self.write_clusters(key, version, uid, clusters).await?;
+            let clusters: Vec<_> = clusters.iter().map(|name| json!({ "cluster": name.as_str() })).collect();
+            self.write_import_status(key, version, uid, &json!({ "clusters": clusters })).await?;
+        }
+        if let Some((uid, said)) = &plan.users {
+            let before = self.engine.look_exchange(|exchange| exchange.said_on(&self.name, key));
+            let said = said.iter().map(|said| said.dated(before.as_slice(), None, clock::now()));
+            let conditions: Vec<_> = said.collect();
+            self.write_import_status(key, version, uid, &json!({ "conditions": conditions })).await?;
         }
         for step in &plan.slices {
             self.step(key, step).await?;
@@ -89,41 +104,77 @@ impl Session {
         Ok(done)
     }
 
+    /// Withdraws what silent clusters export, where it is certain that the hub does not want it any more; says whether it did.
+    async fn withdraw(&self, key: &ServiceKey, abandoned: &[(ClusterName, Origin)]) -> Result<bool, Failure> {
+        let mut any = false;
+        for (cluster, origin) in abandoned {
+            if self.is_to_go(origin).await? {
+                tracing::info!(service = %key, from = %cluster, "it is silent, and its export is gone from the hub: it is withdrawn");
+                self.engine.exchange(|exchange| exchange.withdraw(cluster, key));
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    async fn is_to_go(&self, origin: &Origin) -> Result<bool, Failure> {
+        let certain = self.engine.is_to_go(origin).await;
+        certain.map_err(|e| Failure::Said(format!("failed to make certain that it is to go: {e}")))
+    }
+
     async fn write_conditions(
         &self,
         key: &ServiceKey,
         version: Version,
         uid: &str,
-        conditions: &[ConditionWanted],
+        conditions: &[Verdict],
     ) -> Result<(), Failure> {
-        let api: Api<ServiceExport> =
-            Api::namespaced_with(self.writer.clone(), key.namespace.as_str(), &version);
         let before = self.engine.look_exchange(|exchange| exchange.conditions_of(&self.name, key));
-        let now = || Time(Timestamp::from_second(clock::seconds()).unwrap_or_default());
-        let conditions: Vec<_> = conditions
-            .iter()
-            .map(|wanted| {
-                let same =
-                    before.iter().find(|old| old.type_ == wanted.type_ && old.status == wanted.status());
-                let since = same.map_or_else(now, |old| old.last_transition_time.clone());
-                json!({ "type": wanted.type_, "status": wanted.status(), "reason": wanted.reason,
-                        "message": wanted.message, "lastTransitionTime": since })
-            })
-            .collect();
+        let now = clock::now();
+        let conditions: Vec<_> = conditions.iter().map(|wanted| wanted.dated(&before, None, now)).collect();
+        let status = json!({ "conditions": conditions });
+        if let Some(export) = self.apply_status::<ServiceExport>(key, version, uid, &status).await? {
+            let seen = ExportSeen::of(key, &export, &self.hub);
+            self.engine.exchange(|exchange| exchange.see_export(&self.name, key, seen));
+        }
+        Ok(())
+    }
+
+    async fn write_import_status(
+        &self,
+        key: &ServiceKey,
+        version: Version,
+        uid: &str,
+        status: &Value,
+    ) -> Result<(), Failure> {
+        if let Some(import) = self.apply_status::<ServiceImport>(key, version, uid, status).await? {
+            let seen = ImportSeen::of(key, &import, &self.hub);
+            self.engine.exchange(|exchange| exchange.see_import(&self.name, key, seen));
+        }
+        Ok(())
+    }
+
+    /// Applies our part of a status; none where the object is gone, or another of the same name: the watch tells.
+    async fn apply_status<K>(
+        &self,
+        key: &ServiceKey,
+        version: Version,
+        uid: &str,
+        status: &Value,
+    ) -> Result<Option<K>, Failure>
+    where
+        K: Resource<DynamicType = Version, Scope = DynamicResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced_with(self.writer.clone(), key.namespace.as_str(), &version);
         let body = json!({
-            "apiVersion": version, "kind": "ServiceExport",
+            "apiVersion": version, "kind": K::kind(&version),
             "metadata": { "name": key.name.as_str(), "namespace": key.namespace.as_str(), "uid": uid },
-            "status": { "conditions": conditions },
+            "status": status,
         });
         let parameters = PatchParams::apply(MANAGER).force();
         match api.patch_status(key.name.as_str(), &parameters, &Patch::Apply(body)).await {
-            Ok(export) => {
-                let seen = ExportSeen::of(key, &export, &self.hub);
-                self.engine.exchange(|exchange| exchange.see_export(&self.name, key, seen));
-                Ok(())
-            }
-            // It is gone, or another of the same name: the watch tells.
-            Err(error) if matches!(trouble(&error), Trouble::Conflict | Trouble::NotFound) => Ok(()),
+            Ok(object) => Ok(Some(object)),
+            Err(error) if is_another(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -170,10 +221,7 @@ impl Session {
                 crd: crd.clone(),
                 object: object_key(import_kind(), key),
             };
-            let certain = self.engine.import_is_to_go(&origin).await;
-            let certain = certain
-                .map_err(|e| Failure::Said(format!("failed to make certain that it is to go: {e}")))?;
-            if !certain {
+            if !self.is_to_go(&origin).await? {
                 return Err(Failure::Said(
                     "its ServiceImport seems not to be wanted any more, but the hub's kinds may be gone: nothing is removed until that is \
                      certain"
@@ -183,46 +231,10 @@ impl Session {
         }
         let api: Api<ServiceImport> =
             Api::namespaced_with(self.writer.clone(), key.namespace.as_str(), &version);
-        let parameters = DeleteParams {
-            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
-            ..DeleteParams::default()
-        };
-        match api.delete(key.name.as_str(), &parameters).await {
-            Ok(_) => self.engine.metrics.deleted(),
-            Err(error) if matches!(trouble(&error), Trouble::Conflict | Trouble::NotFound) => {}
-            Err(error) => return Err(error.into()),
-        }
+        self.delete(&api, key.name.as_str(), uid).await?;
         self.going.lock().remove(key);
         self.engine.exchange(|exchange| exchange.see_import(&self.name, key, None));
         Ok(None)
-    }
-
-    async fn write_clusters(
-        &self,
-        key: &ServiceKey,
-        version: Version,
-        uid: &str,
-        clusters: &BTreeSet<ClusterName>,
-    ) -> Result<(), Failure> {
-        let api: Api<ServiceImport> =
-            Api::namespaced_with(self.writer.clone(), key.namespace.as_str(), &version);
-        let clusters: Vec<_> =
-            clusters.iter().map(|cluster| json!({ "cluster": cluster.as_str() })).collect();
-        let body = json!({
-            "apiVersion": version, "kind": "ServiceImport",
-            "metadata": { "name": key.name.as_str(), "namespace": key.namespace.as_str(), "uid": uid },
-            "status": { "clusters": clusters },
-        });
-        let parameters = PatchParams::apply(MANAGER).force();
-        match api.patch_status(key.name.as_str(), &parameters, &Patch::Apply(body)).await {
-            Ok(import) => {
-                let seen = ImportSeen::of(key, &import, &self.hub);
-                self.engine.exchange(|exchange| exchange.see_import(&self.name, key, seen));
-                Ok(())
-            }
-            Err(error) if matches!(trouble(&error), Trouble::Conflict | Trouble::NotFound) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
 
     async fn step(&self, key: &ServiceKey, step: &SliceStep) -> Result<(), Failure> {
@@ -233,7 +245,12 @@ impl Session {
                 let name = slice.metadata.name.as_deref().unwrap_or_default();
                 api.replace(name, &PostParams::default(), slice).await
             }
-            SliceStep::Delete { name, seen } => return self.delete_slice(&api, key, name, seen).await,
+            SliceStep::Mark { name, seen, mark } => self.mark(&api, name, seen, *mark).await,
+            SliceStep::Delete { name, seen } => {
+                self.delete(&api, name, &seen.uid).await?;
+                self.engine.exchange(|exchange| exchange.lose_imported(&self.name, key, name));
+                return Ok(());
+            }
         };
         let slice = written?;
         self.engine.metrics.applied(false);
@@ -241,53 +258,41 @@ impl Session {
         Ok(())
     }
 
-    async fn delete_slice(
+    /// Makes a slice say that its cluster is silent. Nothing else is known of it, so the rest stays as it is.
+    async fn mark(
         &self,
         api: &Api<EndpointSlice>,
-        key: &ServiceKey,
         name: &str,
         seen: &SliceSeen,
-    ) -> Result<(), Failure> {
+        mark: Mark,
+    ) -> kube::Result<EndpointSlice> {
+        let mut slice = api.get(name).await?;
+        slice.metadata.managed_fields = None;
+        slice.metadata.uid = Some(seen.uid.to_string());
+        slice.metadata.resource_version = Some(seen.resource_version.to_string());
+        mark.put(&mut slice);
+        api.replace(name, &PostParams::default(), &slice).await
+    }
+
+    /// Deletes an object, if it is the one that was seen.
+    async fn delete<K>(&self, api: &Api<K>, name: &str, uid: &str) -> Result<(), Failure>
+    where
+        K: Clone + Debug + DeserializeOwned,
+    {
         let parameters = DeleteParams {
-            preconditions: Some(Preconditions { uid: Some(seen.uid.to_string()), resource_version: None }),
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
             ..DeleteParams::default()
         };
         match api.delete(name, &parameters).await {
             Ok(_) => self.engine.metrics.deleted(),
-            Err(error) if matches!(trouble(&error), Trouble::Conflict | Trouble::NotFound) => {}
+            Err(error) if is_another(&error) => {}
             Err(error) => return Err(error.into()),
         }
-        self.engine.exchange(|exchange| exchange.lose_imported(&self.name, key, name));
         Ok(())
     }
+}
 
-    /// Says what is wrong, and when it is tried again.
-    fn service_failed(&self, key: &ServiceKey, failure: Failure) -> Done {
-        let error = match failure {
-            Failure::Said(why) => {
-                tracing::warn!(member = %self.name, service = %key, "{why}");
-                return Done::Again;
-            }
-            Failure::Request(error) => error,
-        };
-        let kind = trouble(&error);
-        self.engine.metrics.failed(kind);
-        if kind == Trouble::Link {
-            self.link_failed();
-        } else {
-            self.link_answered();
-        }
-        match kind {
-            Trouble::Fenced => Done::Well,
-            Trouble::Conflict => Done::Again,
-            Trouble::Credentials | Trouble::Forbidden => {
-                tracing::warn!(member = %self.name, service = %key, "{error}");
-                Done::After(RIGHTS)
-            }
-            Trouble::Link | Trouble::NotFound | Trouble::Object => {
-                tracing::warn!(member = %self.name, service = %key, "failed, trying again: {error}");
-                Done::Again
-            }
-        }
-    }
+/// Whether an object is gone, or another of the same name is there.
+fn is_another(error: &kube::Error) -> bool {
+    matches!(trouble(error), Trouble::Conflict | Trouble::NotFound)
 }

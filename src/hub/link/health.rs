@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, api::ListParams};
 use parking_lot::Mutex;
 
-use super::session::Session;
+use super::{heartbeat::Heartbeat, session::Session};
 use crate::{
     api::names::object,
     decide::{
@@ -40,6 +40,7 @@ struct State {
     /// The UID of its kube-system: which cluster it is.
     identity: Option<Arc<str>>,
     tide: Tide,
+    agent: Option<Heartbeat>,
 }
 
 /// What is confirmed of a member.
@@ -50,12 +51,27 @@ pub type Reachability = Probe;
 impl Health {
     /// Nothing is known.
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State { monitor: Monitor::default(), identity: None, tide: Tide::default() }))
+        Self(Mutex::new(State {
+            monitor: Monitor::default(),
+            identity: None,
+            tide: Tide::default(),
+            agent: None,
+        }))
     }
 
     /// What is confirmed; none before the first probe.
     pub fn confirmed(&self) -> Option<Reachability> {
         self.0.lock().monitor.confirmed().cloned()
+    }
+
+    /// What is known of its agent, once something is.
+    pub fn agent(&self) -> Option<Heartbeat> {
+        self.0.lock().agent
+    }
+
+    /// Takes note of its agent; says whether that is news.
+    pub(super) fn hear(&self, heartbeat: Heartbeat) -> bool {
+        self.0.lock().agent.replace(heartbeat) != Some(heartbeat)
     }
 
     /// Which cluster it is, once known.

@@ -1,5 +1,5 @@
 //! The kinds of which a member has copies, or is to have: each is recorded on the Cluster before the first copy is made, so that
-//! nothing is ever left behind by a kind that nobody selects any more (DESIGN.md 7.9), and watched.
+//! nothing is ever left behind by a kind that nobody selects any more, and watched.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +33,7 @@ use crate::{
     },
     decide::{copy::ObjectKey, select::GroupKind},
     hub::served::{Served, Version, discover},
-    shell::queue::Urgency,
+    shell::{queue::Urgency, trouble::answer},
 };
 
 /// Between two looks at what a member serves while something is missing.
@@ -369,25 +369,12 @@ impl Session {
 
 /// Whether a watch failed because its kind is not there; the answer is not one of Kubernetes' own then, only its code tells.
 pub(super) fn is_not_served(error: &watcher::Error) -> bool {
-    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
-    let (InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error)) = error else {
-        return false;
-    };
-    matches!(error, kube::Error::Api(status) if status.code == 404)
+    answer(error).is_some_and(|status| status.code == 404)
 }
 
 /// What an API server says of a right that a watch lacks.
 fn forbidden(error: &watcher::Error) -> Option<&str> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-            if status.is_forbidden() =>
-        {
-            Some(&status.message)
-        }
-        _ => None,
-    }
+    answer(error).filter(|status| status.is_forbidden()).map(|status| status.message.as_str())
 }
 
 /// The kinds that a Cluster has on record.

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The resourceVersion with which an apply creates, or conflicts with what is there (DESIGN.md 7.2).
+/// The resourceVersion with which an apply creates, or conflicts with what is there.
 const CREATE_ONLY: &str = "1";
 /// When a right may have been given.
 const RIGHTS: Duration = Duration::from_secs(15);
@@ -280,13 +280,19 @@ impl Session {
         }
     }
 
-    /// Says what is wrong, and when it is tried again.
-    fn failed(&self, key: &ObjectKey, failure: Failure) -> Done {
+    /// Says what is wrong with an object, and when it is tried again.
+    pub(super) fn failed(&self, key: &ObjectKey, failure: Failure) -> Done {
+        let (why, done) = self.judge(failure);
+        if let Some(why) = why {
+            self.engine.report.fail(&self.engine, &self.name, key, &why);
+        }
+        done
+    }
+
+    /// Takes note of a failure: what is to be said of it, if anything, and when it is tried again.
+    fn judge(&self, failure: Failure) -> (Option<String>, Done) {
         let error = match failure {
-            Failure::Said(why) => {
-                self.engine.report.fail(&self.engine, &self.name, key, &why);
-                return Done::Again;
-            }
+            Failure::Said(why) => return (Some(why), Done::Again),
             Failure::Request(error) => error,
         };
         let kind = trouble(&error);
@@ -300,23 +306,21 @@ impl Session {
             kube::Error::Api(status) => status.message.clone(),
             other => other.to_string(),
         };
-        let (why, done) = match kind {
-            Trouble::Fenced => return Done::Well,
+        match kind {
+            Trouble::Fenced => (None, Done::Well),
             // What is there is newer than what we saw: it comes by the watch, or is read then.
-            Trouble::Conflict => return Done::Again,
-            Trouble::Link => (format!("the cluster does not answer: {said}"), Done::Again),
+            Trouble::Conflict => (None, Done::Again),
+            Trouble::Link => (Some(format!("the cluster does not answer: {said}")), Done::Again),
             Trouble::Credentials => {
-                (format!("the cluster does not accept our token: {said}"), Done::After(RIGHTS))
+                (Some(format!("the cluster does not accept our token: {said}")), Done::After(RIGHTS))
             }
-            Trouble::Forbidden => (lacking(&self.name, &said), Done::After(RIGHTS)),
+            Trouble::Forbidden => (Some(lacking(&self.name, &said)), Done::After(RIGHTS)),
             Trouble::NotFound => {
                 self.kinds.look_again();
-                (said, Done::Again)
+                (Some(said), Done::Again)
             }
-            Trouble::Object => (said, Done::Again),
-        };
-        self.engine.report.fail(&self.engine, &self.name, key, &why);
-        done
+            Trouble::Object => (Some(said), Done::Again),
+        }
     }
 }
 

@@ -24,14 +24,14 @@ use crate::{
         names::{kubernetes, label},
     },
     decide::{
+        definition::Definition,
         exchange::{
-            Dirty, Exchange, ExportSeen, ImportSeen, Part, SliceSeen, export_kind, import_kind, service_key,
-            source_key,
+            Dirty, Exchange, ExportSeen, ImportSeen, Part, SliceSeen, export_kind, id, import_kind,
+            service_key, source_key,
         },
         ids::ServiceKey,
         select::GroupKind,
     },
-    hub::served::discover,
 };
 
 /// Between two looks whether a kind is there.
@@ -70,17 +70,7 @@ const IMPORTS: Seen<ServiceImport> = Seen {
 const SOURCES: Seen<EndpointSlice> = Seen {
     part: Part::Sources,
     key: source_key,
-    see: |exchange, session, _, slice| {
-        let name = slice.name_any();
-        match exchange.see_source(&session.name, slice) {
-            Ok(dirty) => dirty,
-            Err(refused) => {
-                tracing::warn!(member = %session.name, slice = name, "a slice is not believed: {refused}");
-                session.engine.metrics.refused();
-                Dirty::new()
-            }
-        }
-    },
+    see: |exchange, session, _, slice| exchange.see_source(&session.name, slice).unwrap_or_default(),
     lose: |exchange, session, key, name| exchange.lose_source(&session.name, key, name),
 };
 const IMPORTED: Seen<EndpointSlice> = Seen {
@@ -164,17 +154,17 @@ impl Session {
         let mut uid: Option<String> = None;
         let mut certain = Instant::now();
         loop {
-            let Some((version, now)) = self.custom_version(kind).await else {
+            let Some(definition) = self.definition(kind).await else {
                 tokio::time::sleep(SOON).await;
                 continue;
             };
-            if uid.as_ref().is_some_and(|before| *before != now) {
+            if uid.as_ref().is_some_and(|before| *before != definition.uid) {
                 tracing::info!(member = %self.name, %kind, "the kind was made anew: what it had is kept for a while");
                 certain = Instant::now() + ANEW;
             }
-            uid = Some(now);
-            self.set_mcs_version(version);
-            let api: Api<K> = Api::all_with(self.watching[0].clone(), &version);
+            self.speak(kind, &definition);
+            let api: Api<K> = Api::all_with(self.watching[0].clone(), &definition.version);
+            uid = Some(definition.uid);
             let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
             self.follow_listed(events, &seen, Some((kind, certain))).await;
             tokio::time::sleep(SOON).await;
@@ -190,23 +180,11 @@ impl Session {
         }
     }
 
-    /// The version in which a kind of the Multi-Cluster Services API is served, and the UID of its CustomResourceDefinition.
-    async fn custom_version(&self, kind: &GroupKind) -> Option<(Version, String)> {
-        let served = discover(&self.writer).await.ok()?;
-        let versions = [Version::V1Beta1, Version::V1Alpha1];
-        let version = versions.into_iter().find(|version| {
-            let api_version = format!("{}/{}", kind.group, version.name());
-            served.version(kind, &api_version).is_some()
-        })?;
-        Some((version, self.definition(kind).await?))
-    }
-
-    /// The UID of a kind's CustomResourceDefinition, if that is there and stays.
-    async fn definition(&self, kind: &GroupKind) -> Option<String> {
+    /// The definition of a kind, if it is there, served and stays.
+    async fn definition(&self, kind: &GroupKind) -> Option<Definition> {
         let crds: Api<CustomResourceDefinition> = Api::all(self.writer.clone());
-        let crd = crds.get_metadata(&format!("{}s.{}", kind.kind.to_lowercase(), kind.group)).await.ok()?;
-        let there = crd.metadata.deletion_timestamp.is_none();
-        there.then(|| crd.metadata.uid.unwrap_or_default())
+        let crd = crds.get(&format!("{}s.{}", kind.kind.to_lowercase(), kind.group)).await.ok()?;
+        Definition::of(&crd).filter(|definition| definition.usable)
     }
 
     async fn follow_slices(
@@ -229,7 +207,7 @@ impl Session {
         K: Resource + Clone,
     {
         pin_mut!(events);
-        let mut listed = Listed::new();
+        let (mut listed, mut stale) = (Listed::new(), BTreeSet::new());
         let later = custom.map(|(_, certain)| certain).filter(|certain| *certain > Instant::now());
         loop {
             let next = match later {
@@ -238,33 +216,39 @@ impl Session {
             };
             let Ok(Some(event)) = next else { return };
             match event {
-                Ok(Event::Init) => listed.clear(),
+                Ok(Event::Init) => {
+                    listed.clear();
+                    self.engine.exchange(|exchange| exchange.begin(&self.name, seen.part));
+                    stale = self.engine.look_exchange(|exchange| exchange.refused_of(&self.name, seen.part));
+                }
                 Ok(Event::InitApply(object)) => {
+                    stale.remove(&id(seen.part, object.meta()));
                     if let Some(key) = (seen.key)(&object) {
-                        listed.insert((key.clone(), object.name_any().into()));
-                        self.note(seen.part, |exchange| (seen.see)(exchange, self, &key, object));
+                        listed.insert((key, object.name_any().into()));
                     }
+                    self.take(seen, object);
                 }
                 Ok(Event::InitDone) if later.is_none() => {
-                    self.note(seen.part, |exchange| exchange.retain(&self.name, seen.part, &listed));
+                    self.note(seen.part, |exchange| {
+                        let mut dirty = exchange.retain(&self.name, seen.part, &listed);
+                        dirty.extend(stale.iter().flat_map(|id| exchange.forgive(&self.name, id)));
+                        dirty
+                    });
                     listed.clear();
                     self.engine.tell_unknown();
+                    self.engine.report.look_again();
+                    self.engine.trust_changed.notify_one();
                 }
                 Ok(Event::InitDone) => {}
-                Ok(Event::Apply(object)) => {
-                    if let Some(key) = (seen.key)(&object) {
-                        self.note(seen.part, |exchange| (seen.see)(exchange, self, &key, object));
-                    }
-                }
+                Ok(Event::Apply(object)) => self.take(seen, object),
                 Ok(Event::Delete(object)) => {
-                    let Some(key) = (seen.key)(&object) else { continue };
                     if let Some((kind, _)) = custom
                         && self.definition(kind).await.is_none()
                     {
                         // The whole kind goes: that says nothing of what it had.
                         return;
                     }
-                    self.note(seen.part, |exchange| (seen.lose)(exchange, self, &key, &object.name_any()));
+                    self.lose_one(seen, &object);
                 }
                 Err(e) => {
                     tracing::debug!(member = %self.name, part = ?seen.part, "a watch broke, trying again: {e:#}");
@@ -274,5 +258,27 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Takes note of an object.
+    fn take<K: Resource>(&self, seen: &Seen<K>, object: K) {
+        let id = id(seen.part, object.meta());
+        self.note(seen.part, |exchange| match (seen.key)(&object) {
+            Some(key) => (seen.see)(exchange, self, &key, object),
+            // Slices by our own label may be anybody's.
+            None if seen.part == Part::Imported => Dirty::new(),
+            None => exchange.see_nameless(&self.name, id),
+        });
+    }
+
+    /// Takes note that an object is gone.
+    fn lose_one<K: Resource>(&self, seen: &Seen<K>, object: &K) {
+        self.note(seen.part, |exchange| {
+            let mut dirty = exchange.forgive(&self.name, &id(seen.part, object.meta()));
+            if let Some(key) = (seen.key)(object) {
+                dirty.extend((seen.lose)(exchange, self, &key, &object.name_any()));
+            }
+            dirty
+        });
     }
 }

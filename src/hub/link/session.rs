@@ -15,10 +15,12 @@ use tokio::{sync::Notify, task::JoinSet, time::Instant};
 
 use super::{Ended, health::Health, kinds::Kinds};
 use crate::{
-    api::{Cluster, mcs},
+    api::Cluster,
     decide::{
         action::Observed,
         copy::ObjectKey,
+        definition::{Definition, Dialect},
+        exchange::import_kind,
         fights::Fights,
         ids::{ClusterName, ServiceKey},
         select::GroupKind,
@@ -50,8 +52,8 @@ pub(super) struct Session {
     pub(super) services: Queue<ServiceKey>,
     /// ServiceImports that are to go, since when.
     pub(super) going: Mutex<BTreeMap<ServiceKey, Instant>>,
-    /// The version of the Multi-Cluster Services API that the member has, once it has it.
-    mcs: Mutex<Option<mcs::Version>>,
+    /// How ServiceImports are spoken of in the member, once it has them.
+    dialect: Mutex<Option<Dialect>>,
     pub(super) kinds: Kinds,
     /// Told when the session is to end.
     pub(super) renew: Notify,
@@ -67,7 +69,7 @@ pub(super) struct Session {
 pub(super) struct Seen {
     /// What carries our label.
     pub(super) copies: BTreeMap<ObjectKey, Observed>,
-    /// What a watch by our label no longer shows: whether it is gone has to be confirmed (DESIGN.md 7.1).
+    /// What a watch by our label no longer shows: whether it is gone has to be confirmed.
     pub(super) doubtful: BTreeSet<ObjectKey>,
     /// What was applied last, to tell a repair from a change.
     pub(super) applied: BTreeMap<ObjectKey, Box<str>>,
@@ -92,7 +94,7 @@ impl Session {
             queue: Queue::default(),
             services: Queue::default(),
             going: Mutex::default(),
-            mcs: Mutex::default(),
+            dialect: Mutex::default(),
             kinds: Kinds::new(cluster),
             renew: Notify::new(),
             hub: engine.id(),
@@ -104,7 +106,7 @@ impl Session {
     }
 
     /// Works until a new session is to begin.
-    pub(super) async fn serve(self: &Arc<Self>, health: &Health) -> Ended {
+    pub(super) async fn serve(self: &Arc<Self>, health: &Arc<Health>) -> Ended {
         let mut tasks = JoinSet::new();
         for _ in 0..WORKERS {
             let session = self.clone();
@@ -116,6 +118,7 @@ impl Session {
         }
         tasks.spawn(self.clone().keep_kinds());
         tasks.spawn(self.clone().follow_services());
+        tasks.spawn(self.clone().follow_agent(health.clone()));
         // Ends with the session: the set aborts what it holds.
         tokio::select! {
             () = self.renew.notified() => Ended::Renew("the way into it changed, or it came back"),
@@ -239,14 +242,17 @@ impl Session {
         self.services.resume();
     }
 
-    /// The version of the Multi-Cluster Services API that the member has.
-    pub(super) fn mcs_version(&self) -> Option<mcs::Version> {
-        *self.mcs.lock()
+    /// How ServiceImports are spoken of in the member.
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        *self.dialect.lock()
     }
 
-    /// Takes note of the version of the Multi-Cluster Services API that the member has.
-    pub(super) fn set_mcs_version(&self, version: mcs::Version) {
-        *self.mcs.lock() = Some(version);
+    /// Takes note of the definition of a kind of the Multi-Cluster Services API.
+    pub(super) fn speak(&self, kind: &GroupKind, definition: &Definition) {
+        let mut dialect = self.dialect.lock();
+        if *kind == import_kind() || dialect.is_none() {
+            *dialect = Some(Dialect { version: definition.version, traffic: definition.says_traffic });
+        }
     }
 
     /// Takes note that the member answered.

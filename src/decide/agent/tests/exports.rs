@@ -8,10 +8,10 @@ use crate::{
     api::names::reason,
     decide::{
         agent::{
-            condition::Verdict,
             export::{judge, valid},
             service::{Plan, fresh},
         },
+        condition::Verdict,
         merge::{InternalTrafficPolicy, IpFamily, ServiceType, SessionAffinity},
     },
 };
@@ -23,7 +23,7 @@ fn verdict(service: &k8s_openapi::api::core::v1::Service) -> Verdict {
 #[test]
 fn a_missing_service_is_no_service() {
     let verdict = judge(&key(), None).unwrap_err();
-    assert_eq!((verdict.met, verdict.reason), (false, reason::NO_SERVICE));
+    assert_eq!((verdict.met, &*verdict.reason), (false, reason::NO_SERVICE));
     assert!(verdict.message.contains("shop/serve"), "{}", verdict.message);
 }
 
@@ -79,12 +79,12 @@ fn all_that_the_kep_takes_from_a_service_is_taken_and_its_metadata_is_not() {
 #[test]
 fn a_condition_is_written_only_when_it_says_something_new_and_its_time_changes_only_with_its_status() {
     let at = |second| Timestamp::from_second(second).unwrap();
-    let first = valid().written(&[], at(1)).unwrap();
+    let first = valid().written(&[], None, at(1)).unwrap();
     let there = [first];
-    assert_eq!(valid().written(&there, at(2)), None);
+    assert_eq!(valid().written(&there, None, at(2)), None);
     let mut reworded = valid();
     reworded.message = "other words".to_owned();
-    assert_eq!(reworded.written(&there, at(3)).unwrap().last_transition_time.0, at(1));
-    let lost = judge(&key(), None).unwrap_err().written(&there, at(4)).unwrap();
+    assert_eq!(reworded.written(&there, None, at(3)).unwrap().last_transition_time.0, at(1));
+    let lost = judge(&key(), None).unwrap_err().written(&there, None, at(4)).unwrap();
     assert_eq!((lost.status.as_str(), lost.last_transition_time.0), ("False", at(4)));
 }

@@ -15,6 +15,17 @@ fn c2_every_member_with_the_namespace_imports_exporters_included() {
 }
 
 #[test]
+fn b6_an_import_says_the_traffic_fields_of_the_service_its_defaults_included() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    let spec = &fleet.imports[&("b".to_owned(), "serve".to_owned())]["spec"];
+    assert_eq!(spec["internalTrafficPolicy"], "Cluster");
+    assert_eq!(spec["sessionAffinity"], "None");
+    assert!(spec.get("trafficDistribution").is_none(), "{spec}");
+}
+
+#[test]
 fn c4_an_import_goes_with_the_last_export_and_not_before() {
     let mut fleet = Fleet::of(&["a", "b"]);
     fleet.export("a", 1, ports(&[("http", 80)]));
@@ -155,4 +166,17 @@ fn a_member_that_leaves_keeps_nothing_and_offers_nothing() {
     assert_eq!(fleet.importers(), ["b"]);
     assert!(fleet.gets("a").is_empty() && fleet.gets("b").is_empty());
     assert!(fleet.exchange.is_clear(&cluster("a")));
+}
+
+#[test]
+fn a_member_whose_definitions_have_no_words_for_traffic_is_not_written_to_again_and_again() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.dialect.traffic = false;
+    let near = ServiceSpec { traffic_distribution: Some("PreferClose".into()), ..ports(&[("http", 80)]) };
+    fleet.export("a", 1, near);
+    fleet.settle();
+    let import = &fleet.imports[&("b".to_owned(), "serve".to_owned())];
+    assert_eq!(import["spec"].get("trafficDistribution"), None);
+    assert_eq!(import["spec"].get("internalTrafficPolicy"), None);
+    assert_eq!(fleet.settle(), 0);
 }

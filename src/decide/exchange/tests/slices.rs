@@ -78,11 +78,11 @@ fn a_slice_that_is_not_believed_changes_nothing_and_takes_nothing_away() {
     let mut evil = fleet.slices[&("a".to_owned(), "serve-source-a".to_owned())].clone();
     evil.endpoints[0].addresses = vec!["169.254.169.254".to_owned()];
     let refused = fleet.exchange.see_source(&cluster("a"), evil.clone()).unwrap_err();
-    assert!(refused.0.contains("link-local"));
+    assert!(refused.why.contains("link-local"));
     assert_eq!(fleet.settle(), 0);
     assert_eq!(fleet.gets("b"), before);
     evil.metadata.namespace = Some("kube-system".to_owned());
-    assert!(fleet.exchange.see_source(&cluster("a"), evil).unwrap_err().0.contains("takes no part"));
+    assert!(fleet.exchange.see_source(&cluster("a"), evil).unwrap_err().why.contains("takes no part"));
 }
 
 #[test]
@@ -93,7 +93,9 @@ fn the_source_cluster_is_the_link_that_it_came_by_never_a_label() {
     let labels = slice.metadata.labels.as_mut().unwrap();
     labels.insert(crate::api::names::mcs::SOURCE_CLUSTER.to_owned(), "b".to_owned());
     slice.endpoints[0].addresses = vec!["10.5.5.5".to_owned()];
-    fleet.exchange.see_source(&cluster("a"), slice).unwrap();
+    let refused = fleet.exchange.see_source(&cluster("a"), slice).unwrap_err();
+    assert_eq!(refused.reason, Reason::Claim);
     fleet.settle();
-    assert_eq!(fleet.gets("b")[0].0, "a");
+    let [(from, address, _)] = &fleet.gets("b")[..] else { panic!("{:?}", fleet.gets("b")) };
+    assert!(from == "a" && address != "10.5.5.5");
 }

@@ -1,0 +1,178 @@
+//! What the hub's own ServiceExport and ServiceImport say of a service: the sum of what its clusters say. It does not change with
+//! endpoints, so that those cost the hub no write.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Exchange, Offered,
+    seen::{ExportSeen, ImportSeen, import_kind, object_key},
+    words::ready,
+};
+use crate::{
+    api::names::{condition, reason},
+    decide::{
+        condition::Verdict,
+        freshness::Grade,
+        ids::{ClusterName, ServiceKey},
+        merge,
+        view::View,
+        world::World,
+    },
+};
+
+/// As many clusters are named.
+const NAMED: usize = 20;
+
+/// What is said of a service on the hub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// On its ServiceExport.
+    pub export: Vec<Verdict>,
+    /// On its ServiceImport: the clusters that it comes from.
+    pub clusters: BTreeSet<ClusterName>,
+    /// On its ServiceImport: who reaches whom.
+    pub import: Verdict,
+}
+
+// === impl Exchange ===
+
+impl Exchange {
+    /// What is said of a service on the hub.
+    pub fn summary(&self, view: &View, world: &World, key: &ServiceKey) -> Summary {
+        let service = self.services.get(key);
+        let exports = service.iter().flat_map(|service| &service.exports);
+        let exports: Vec<_> = exports.filter(|(name, _)| self.takes_part_in(view, name, key)).collect();
+        let merged = self.merged(view, key);
+        let mut told = vec![exported(&exports)];
+        told.extend(valid(&exports));
+        if let Some(merged) = &merged {
+            let merge::Condition { status, reason, message } = merge::Condition::of(&merged.conflicts);
+            told.push(Verdict {
+                condition: condition::CONFLICT,
+                met: status,
+                reason: reason.into(),
+                message,
+            });
+        }
+        let clusters: BTreeSet<_> =
+            merged.iter().flat_map(|merged| merged.clusters.keys()).cloned().collect();
+        let import = self.reached(world, key, &clusters);
+        Summary { export: told, clusters, import }
+    }
+
+    /// Whether a member has the ServiceImport of a service that the hub wrote.
+    pub fn is_imported(&self, cluster: &ClusterName, key: &ServiceKey) -> bool {
+        let seen = self.services.get(key).and_then(|service| service.imports.get(cluster));
+        seen.is_some_and(ImportSeen::is_ours)
+    }
+
+    /// Who reaches whom.
+    fn reached(&self, world: &World, key: &ServiceKey, from: &BTreeSet<ClusterName>) -> Verdict {
+        let placed = world.assignment(&object_key(import_kind(), key));
+        let importers: Vec<_> = placed.iter().flat_map(|placed| placed.targets.keys()).collect();
+        let found: Vec<_> =
+            importers.iter().map(|importer| (*importer, self.reached_in(importer, key))).collect();
+        let met = !from.is_empty() && !found.is_empty() && found.iter().all(|(_, found)| found.is_ok());
+        let mut words: Vec<_> = found
+            .iter()
+            .map(|(importer, found)| match found {
+                Ok(reached) => format!("{importer} reaches {}", listed(reached.iter())),
+                Err(why) => format!("{importer}: {why}"),
+            })
+            .collect();
+        if importers.is_empty() {
+            words.push("no policy places it".to_owned());
+        }
+        if from.is_empty() {
+            words.insert(0, "no cluster exports it yet".to_owned());
+        }
+        let silent: Vec<_> = from.iter().filter(|name| self.grade(name) >= Grade::Stale).collect();
+        if !silent.is_empty() {
+            words.push(format!(
+                "silent, with endpoints as they were last known: {}",
+                listed(silent.into_iter())
+            ));
+        }
+        let more = words.len().saturating_sub(NAMED);
+        words.truncate(NAMED);
+        let mut message = words.join("; ");
+        if more > 0 {
+            message += &format!("; and {more} more");
+        }
+        let reason = if met { reason::READY } else { reason::PENDING };
+        Verdict { condition: condition::READY, met, reason: reason.into(), message }
+    }
+
+    /// The clusters that an importer reaches, or why it reaches none.
+    fn reached_in(
+        &self,
+        importer: &ClusterName,
+        key: &ServiceKey,
+    ) -> Result<BTreeSet<ClusterName>, &'static str> {
+        let Some(service) = self.services.get(key) else { return Err("on its way") };
+        let Some(seen) = service.imports.get(importer) else { return Err("on its way") };
+        if !ImportSeen::is_ours(seen) {
+            return Err("there is a ServiceImport of that name which is not Tombolo's: it stays as it is");
+        }
+        if seen.derived.is_none() {
+            return Err("its agent has not made the Service yet");
+        }
+        let slices = service.imported.get(importer).into_iter().flat_map(|slices| slices.values());
+        let mut reached: BTreeSet<_> = slices.map(|slice| slice.cluster.clone()).collect();
+        // Its own endpoints are its agent's.
+        reached.extend(Some(importer.clone()).filter(|own| seen.clusters.contains(own)));
+        if reached.is_empty() { Err("it has no endpoints yet") } else { Ok(reached) }
+    }
+}
+
+/// Whether the exports are offered, in all clusters together.
+fn exported(exports: &[(&ClusterName, &ExportSeen)]) -> Verdict {
+    let told: Vec<_> = exports.iter().map(|(name, export)| (name, ready(export))).collect();
+    let (reason, message) = match told.iter().find(|(_, ready)| !ready.met) {
+        None if told.is_empty() => (reason::PENDING.into(), "no cluster has it yet".to_owned()),
+        None => (
+            reason::EXPORTED.into(),
+            format!("exported by {}", listed(exports.iter().map(|(name, _)| *name))),
+        ),
+        Some((_, first)) => {
+            let unmet = told.iter().filter(|(_, ready)| !ready.met).take(NAMED);
+            let words: Vec<_> = unmet.map(|(name, ready)| format!("{name}: {}", ready.message)).collect();
+            (first.reason.clone(), words.join("; "))
+        }
+    };
+    let met = !told.is_empty() && told.iter().all(|(_, ready)| ready.met);
+    Verdict { condition: condition::READY, met, reason, message }
+}
+
+/// Whether there is a Service that can be exported, in all clusters together; nothing while no agent has looked.
+fn valid(exports: &[(&ClusterName, &ExportSeen)]) -> Option<Verdict> {
+    let looked = exports.iter().filter(|(_, export)| !matches!(export.offered, Offered::Pending));
+    let looked: Vec<_> = looked.collect();
+    let invalid = looked.iter().filter(|(_, export)| matches!(export.offered, Offered::Nothing));
+    let words = invalid.map(|(name, export)| {
+        let told = export.conditions.iter().find(|told| told.type_ == condition::VALID);
+        let reason = told.map_or(reason::NO_SERVICE, |told| told.reason.as_str());
+        (
+            reason.to_owned(),
+            format!("{name}: {}", told.map_or("there is no Service", |told| told.message.as_str())),
+        )
+    });
+    let words: Vec<_> = words.take(NAMED).collect();
+    let met = words.is_empty();
+    let (reason, message) = match words.first() {
+        None => (reason::VALID.into(), format!("in {}", listed(looked.iter().map(|(name, _)| *name)))),
+        Some((reason, _)) => {
+            let all: Vec<_> = words.iter().map(|(_, words)| words.as_str()).collect();
+            (reason.clone().into(), all.join("; "))
+        }
+    };
+    (!looked.is_empty()).then_some(Verdict { condition: condition::VALID, met, reason, message })
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a ClusterName>) -> String {
+    let names: Vec<_> = names.map(ClusterName::as_str).collect();
+    match names.split_at_checked(NAMED) {
+        Some((named, rest)) if !rest.is_empty() => format!("{} and {} more", named.join(", "), rest.len()),
+        _ => names.join(", "),
+    }
+}

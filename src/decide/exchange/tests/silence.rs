@@ -1,0 +1,204 @@
+use super::*;
+use crate::{
+    api::names::mcs::SOURCE_CLUSTER,
+    decide::{copy::Origin, freshness::Mark},
+};
+
+/// For each slice that a member got: the cluster, whether its endpoints are ready, its ports, and its mark.
+fn seen(fleet: &Fleet, member: &str) -> Vec<(String, bool, Vec<String>, Option<Mark>)> {
+    let imported = fleet.slices.iter().filter(|((at, _), slice)| at == member && source_key(slice).is_none());
+    let shown = imported.map(|(_, slice)| {
+        let ready = slice.endpoints.iter().all(|one| one.conditions.as_ref().unwrap().ready == Some(true));
+        let ports = slice.ports.iter().flatten().map(|port| port.name.clone().unwrap());
+        (
+            slice.metadata.labels.as_ref().unwrap()[SOURCE_CLUSTER].clone(),
+            ready,
+            ports.collect(),
+            Mark::of(slice),
+        )
+    });
+    shown.collect()
+}
+
+fn grade(fleet: &mut Fleet, member: &str, grade: Grade) -> Dirty {
+    fleet.exchange.set_grades(BTreeMap::from([(cluster(member), grade)]))
+}
+
+fn row(
+    from: &str,
+    ready: bool,
+    ports: &[&str],
+    mark: Option<Mark>,
+) -> (String, bool, Vec<String>, Option<Mark>) {
+    (from.to_owned(), ready, ports.iter().map(|&name| name.to_owned()).collect(), mark)
+}
+
+fn two_exporters() -> Fleet {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.export("a", 1, ports(&[("http", 80), ("only-a", 81)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet
+}
+
+#[test]
+fn a_stale_members_endpoints_are_marked_and_stay_ready() {
+    let mut fleet = two_exporters();
+    assert!(!grade(&mut fleet, "a", Grade::Stale).is_empty());
+    fleet.settle();
+    assert_eq!(
+        seen(&fleet, "c"),
+        [row("a", true, &["http", "only-a"], Some(Mark::Kept)), row("b", true, &["http"], None)]
+    );
+    grade(&mut fleet, "a", Grade::Fresh);
+    fleet.settle();
+    assert_eq!(seen(&fleet, "c")[0], row("a", true, &["http", "only-a"], None));
+}
+
+#[test]
+fn a_lost_member_serves_only_the_ports_that_no_fresh_one_serves() {
+    let mut fleet = two_exporters();
+    grade(&mut fleet, "a", Grade::Lost);
+    fleet.settle();
+    assert_eq!(
+        seen(&fleet, "c"),
+        [row("a", true, &["only-a"], Some(Mark::Kept)), row("b", true, &["http"], None)]
+    );
+    grade(&mut fleet, "b", Grade::Lost);
+    fleet.settle();
+    // All that b serves is served by a, which is fresh again.
+    assert_eq!(
+        seen(&fleet, "c"),
+        [row("a", true, &["http", "only-a"], None), row("b", false, &["http"], Some(Mark::Withdrawn))]
+    );
+}
+
+#[test]
+fn a_lost_member_that_is_the_only_one_stays_ready() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    grade(&mut fleet, "a", Grade::Lost);
+    fleet.settle();
+    assert_eq!(seen(&fleet, "b"), [row("a", true, &["http"], Some(Mark::Kept))]);
+    // As is one beside another that has no ready endpoint.
+    fleet.export_record("b", 2, Some(record::write(&ports(&[("http", 80)]))));
+    fleet.settle();
+    assert_eq!(seen(&fleet, "b"), [row("a", true, &["http"], Some(Mark::Kept))]);
+}
+
+#[test]
+fn one_that_is_silent_for_a_moment_still_stands_in_for_one_that_is_lost() {
+    let mut fleet = two_exporters();
+    let judged = |b| BTreeMap::from([(cluster("a"), Grade::Lost), (cluster("b"), b)]);
+    fleet.exchange.set_grades(judged(Grade::Silent));
+    fleet.settle();
+    assert_eq!(seen(&fleet, "c")[0], row("a", true, &["only-a"], Some(Mark::Kept)));
+    fleet.exchange.set_grades(judged(Grade::Stale));
+    fleet.settle();
+    assert_eq!(seen(&fleet, "c")[0], row("a", true, &["http", "only-a"], Some(Mark::Kept)));
+}
+
+#[test]
+fn what_only_the_importers_own_pods_serve_counts_too() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    grade(&mut fleet, "a", Grade::Lost);
+    fleet.settle();
+    assert_eq!(seen(&fleet, "b"), [row("a", false, &["http"], Some(Mark::Withdrawn))]);
+}
+
+#[test]
+fn after_a_restart_a_lost_member_of_which_nothing_is_known_is_withdrawn_and_comes_back() {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.restart();
+    fleet.read("b");
+    fleet.read("c");
+    grade(&mut fleet, "a", Grade::Lost);
+    fleet.settle();
+    assert_eq!(
+        seen(&fleet, "c"),
+        [row("a", false, &["http"], Some(Mark::Withdrawn)), row("b", true, &["http"], None)]
+    );
+    grade(&mut fleet, "a", Grade::Fresh);
+    fleet.read("a");
+    fleet.settle();
+    assert_eq!(seen(&fleet, "c"), [row("a", true, &["http"], None), row("b", true, &["http"], None)]);
+    assert_eq!(fleet.settle(), 0);
+}
+
+/// `a` and `b` export as a policy of the hub says.
+fn by_template(preserve: bool) -> Fleet {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.template("ServiceExport", "serve", json!({}), Some(&["a", "b"]));
+    fleet.template("ServiceImport", "serve", json!({ "type": "ClusterSetIP", "ports": [] }), Some(&["c"]));
+    for (age, member) in [(1, "a"), (2, "b")] {
+        fleet.export(member, age, ports(&[("http", 80)]));
+        let origin = Origin {
+            hub: "hub".into(),
+            template: "template-serve".into(),
+            crd: Some("crd".into()),
+            object: object_key(export_kind(), &serve()),
+        };
+        let export = fleet.exports.get_mut(&(member.to_owned(), "serve".to_owned())).unwrap();
+        export["metadata"]["annotations"][annotation::ORIGIN] = origin.text().into();
+        if preserve {
+            export["metadata"]["annotations"][annotation::PRESERVE_ON_DELETION] = "true".into();
+        }
+        let export = export.clone();
+        fleet.see_export(member, &export);
+    }
+    fleet.settle();
+    assert_eq!(fleet.gets("c").len(), 2);
+    fleet
+}
+
+#[test]
+fn a_silent_members_export_is_withdrawn_when_its_template_is_gone() {
+    for restart in [false, true] {
+        let mut fleet = by_template(false);
+        if restart {
+            fleet.restart();
+            fleet.read("b");
+            fleet.read("c");
+        }
+        fleet.no_template("ServiceExport", "serve");
+        fleet.unexport("b");
+        assert!(fleet.plan("c").abandoned.is_empty(), "a member that answers tells itself");
+        grade(&mut fleet, "a", Grade::Silent);
+        fleet.settle();
+        assert_eq!(fleet.gets("c"), [], "restarted: {restart}");
+        // It comes back, and its copy is still there for a moment: it counts until it goes.
+        grade(&mut fleet, "a", Grade::Fresh);
+        fleet.read("a");
+        fleet.settle();
+        assert_eq!(fleet.gets("c").len(), 1);
+        fleet.unexport("a");
+        fleet.settle();
+        assert_eq!(fleet.gets("c"), []);
+    }
+}
+
+#[test]
+fn a_silent_members_export_is_withdrawn_when_it_is_placed_elsewhere() {
+    let mut fleet = by_template(false);
+    fleet.template("ServiceExport", "serve", json!({}), Some(&["b"]));
+    grade(&mut fleet, "a", Grade::Silent);
+    fleet.settle();
+    let got = fleet.gets("c");
+    assert_eq!(got.iter().map(|(from, ..)| from.as_str()).collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn a_silent_members_export_that_outlives_its_template_is_kept() {
+    let mut fleet = by_template(true);
+    fleet.no_template("ServiceExport", "serve");
+    grade(&mut fleet, "a", Grade::Silent);
+    fleet.settle();
+    assert_eq!(fleet.gets("c").len(), 2);
+}

@@ -1,0 +1,105 @@
+use super::*;
+
+type Said = (&'static str, bool, String, String);
+
+fn told(fleet: &Fleet) -> (Vec<Said>, Vec<String>, (bool, String)) {
+    let summary = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+    let export = summary.export.into_iter();
+    let export =
+        export.map(|told| (told.condition, told.met, told.reason.into_owned(), told.message)).collect();
+    let clusters = summary.clusters.iter().map(ToString::to_string).collect();
+    (export, clusters, (summary.import.met, summary.import.message))
+}
+
+fn by_policy() -> Fleet {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.template("ServiceExport", "serve", json!({}), Some(&["a", "b"]));
+    fleet.template(
+        "ServiceImport",
+        "serve",
+        json!({ "type": "ClusterSetIP", "ports": [] }),
+        Some(&["b", "c"]),
+    );
+    fleet
+}
+
+#[test]
+fn the_hubs_export_says_what_all_clusters_say() {
+    let mut fleet = by_policy();
+    let (export, ..) = told(&fleet);
+    assert_eq!(export, [("Ready", false, "Pending".to_owned(), "no cluster has it yet".to_owned())]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export_record("b", 2, None);
+    let (export, ..) = told(&fleet);
+    assert_eq!(export[0].3, "b: the cluster's agent has not looked at it yet");
+    fleet.export("b", 2, ports(&[("http", 81)]));
+    let (export, clusters, _) = told(&fleet);
+    assert_eq!(export[0], ("Ready", true, "Exported".to_owned(), "exported by a, b".to_owned()));
+    assert_eq!(export[1], ("Valid", true, "Valid".to_owned(), "in a, b".to_owned()));
+    assert_eq!((export[2].1, export[2].2.as_str()), (true, "PortConflict"));
+    assert_eq!(clusters, ["a", "b"]);
+}
+
+#[test]
+fn an_export_that_is_valid_in_one_cluster_only_is_not_valid_and_says_where() {
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export_record("b", 2, None);
+    let export = fleet.exports.get_mut(&("b".to_owned(), "serve".to_owned())).unwrap();
+    export["status"] = json!({ "conditions": [{
+        "type": "Valid", "status": "False", "reason": "NoService", "message": "there is no Service serve",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }] });
+    let export = export.clone();
+    fleet.see_export("b", &export);
+    let (export, ..) = told(&fleet);
+    assert_eq!(
+        export[1],
+        ("Valid", false, "NoService".to_owned(), "b: there is no Service serve".to_owned())
+    );
+}
+
+#[test]
+fn the_hubs_import_says_who_reaches_whom_and_why_somebody_does_not() {
+    let mut fleet = by_policy();
+    assert_eq!(told(&fleet).2, (false, "no cluster exports it yet; b: on its way; c: on its way".to_owned()));
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    assert_eq!(told(&fleet).2, (true, "b reaches a, b; c reaches a, b".to_owned()));
+    let before = told(&fleet);
+    fleet.source("a", "10.9.9.9", vec![json!({ "name": "http", "port": 8080, "protocol": "TCP" })]);
+    fleet.settle();
+    assert_eq!(told(&fleet), before, "endpoints change nothing");
+    fleet.exchange.set_grades(BTreeMap::from([(cluster("a"), Grade::Stale)]));
+    assert!(told(&fleet).2.1.ends_with("; silent, with endpoints as they were last known: a"));
+}
+
+#[test]
+fn a_users_own_import_in_a_member_is_named() {
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    let own = json!({ "metadata": { "name": "serve", "namespace": "shop", "uid": "own" }, "spec": { "type": "ClusterSetIP", "ports": [] } });
+    fleet.see_import("c", &own);
+    let (_, said) = fleet.plan("c").users.unwrap();
+    assert!(said.unwrap().message.starts_with("a would be imported here"));
+    let (met, words) = told(&fleet).2;
+    assert!(
+        !met && words.contains("c: there is a ServiceImport of that name which is not Tombolo's"),
+        "{words}"
+    );
+}
+
+#[test]
+fn what_was_said_on_a_users_own_import_is_taken_back_when_nobody_exports_it() {
+    let mut fleet = Fleet::of(&["a", "c"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    let mut own = json!({ "metadata": { "name": "serve", "namespace": "shop", "uid": "own" }, "spec": { "type": "ClusterSetIP", "ports": [] } });
+    fleet.see_import("c", &own);
+    let said = fleet.plan("c").users.unwrap().1.unwrap();
+    own["status"] = json!({ "conditions": [said.dated(&[], None, "2026-01-01T00:00:00Z".parse().unwrap())] });
+    fleet.see_import("c", &own);
+    assert_eq!(fleet.plan("c").users, None);
+    fleet.unexport("a");
+    assert_eq!(fleet.plan("c").users, Some(("own".into(), None)));
+}

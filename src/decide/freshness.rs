@@ -1,0 +1,227 @@
+//! How fresh what is known of the members is, and what that does to their endpoints elsewhere.
+//!
+//! [`grades`] judges all members together: if many fall silent at once, the fault is more likely the hub's own, and none is judged.
+//! Times are those at which a Cluster's conditions changed, so that a restart of the hub resets nothing.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+
+use super::ids::ClusterName;
+use crate::api::{
+    Cluster,
+    names::{annotation, condition},
+};
+
+/// How fresh what is known of a member is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// It answers, and its agent is at work.
+    #[default]
+    Fresh,
+    /// Not for a moment, or many are silent at once.
+    Silent,
+    /// Not for a while: its endpoints are marked.
+    Stale,
+    /// Not for so long that its endpoints are not ready where others are.
+    Lost,
+}
+
+/// Since when a member is silent, in seconds; none if it is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// Its API server.
+    pub server: Option<i64>,
+    /// Its agent.
+    pub agent: Option<i64>,
+}
+
+/// How long a member may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Until its endpoints are marked.
+    pub stale: Duration,
+    /// Until they are not ready where others are.
+    pub lost: Duration,
+}
+
+/// What an imported slice says of the freshness of its cluster, as an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Its endpoints are kept as they were.
+    Kept,
+    /// They are not ready, since others are.
+    Withdrawn,
+}
+
+// === impl Silence ===
+
+impl Silence {
+    /// What a Cluster's conditions say.
+    pub fn of(cluster: &Cluster) -> Self {
+        let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
+        let since = |kind: &str| {
+            let found = conditions.unwrap_or_default().iter().find(|found| found.type_ == kind)?;
+            (found.status != "True").then(|| found.last_transition_time.0.as_second())
+        };
+        Self { server: since(condition::READY), agent: since(condition::AGENT_READY) }
+    }
+}
+
+// === impl Mark ===
+
+impl Mark {
+    /// As an annotation has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+
+    /// What a slice says.
+    pub fn of(slice: &EndpointSlice) -> Option<Self> {
+        match slice.metadata.annotations.as_ref()?.get(annotation::STALE)?.as_str() {
+            "kept" => Some(Self::Kept),
+            "withdrawn" => Some(Self::Withdrawn),
+            _ => None,
+        }
+    }
+
+    /// Puts it on a slice, whose endpoints become what it says.
+    pub fn put(self, slice: &mut EndpointSlice) {
+        let before = Self::of(slice);
+        for conditions in slice.endpoints.iter_mut().map(|endpoint| &mut endpoint.conditions) {
+            match self {
+                Self::Withdrawn => conditions.get_or_insert_default().ready = Some(false),
+                // What was ready before is what serves and does not end.
+                Self::Kept if before == Some(Self::Withdrawn) => {
+                    let conditions = conditions.get_or_insert_default();
+                    let ends = conditions.terminating.unwrap_or_default();
+                    conditions.ready = Some(conditions.serving.unwrap_or(true) && !ends);
+                }
+                Self::Kept => {}
+            }
+        }
+        let annotations = slice.metadata.annotations.get_or_insert_default();
+        annotations.insert(annotation::STALE.to_owned(), self.as_str().to_owned());
+    }
+}
+
+/// Since when members are silent, in seconds; none where one is not.
+pub type Silent = BTreeMap<ClusterName, Option<i64>>;
+
+/// Since when members are silent, given what was known before: one that is silent for another reason now did not answer in between.
+pub fn lasting(before: &Silent, now: Silent) -> Silent {
+    let since = |name: &ClusterName, now: Option<i64>| {
+        now.map(|now| before.get(name).copied().flatten().map_or(now, |before| before.min(now)))
+    };
+    now.into_iter().map(|(name, now)| (name.clone(), since(&name, now))).collect()
+}
+
+/// Judges all members.
+pub fn grades(silent: &Silent, now: i64, limits: Limits) -> BTreeMap<ClusterName, Grade> {
+    let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    let (stale, lost) = (seconds(limits.stale), seconds(limits.lost));
+    let long: Vec<i64> = silent.values().flatten().copied().filter(|since| now - since >= stale).collect();
+    let grade = |since: Option<i64>| {
+        let Some(since) = since else { return Grade::Fresh };
+        let together = long.iter().filter(|other| (*other - since).abs() <= lost).count();
+        match now - since {
+            // One alone says nothing of the hub, were there only two.
+            _ if together > 1 && together * 2 >= silent.len() => Grade::Silent,
+            passed if passed >= lost => Grade::Lost,
+            passed if passed >= stale => Grade::Stale,
+            _ => Grade::Silent,
+        }
+    };
+    silent.iter().map(|(name, since)| (name.clone(), grade(*since))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { stale: Duration::from_secs(30), lost: Duration::from_secs(120) };
+
+    fn judged(since: &[Option<i64>], now: i64) -> Vec<Grade> {
+        let named = since.iter().enumerate();
+        let silent = named.map(|(n, since)| (format!("member{n}").parse().unwrap(), *since)).collect();
+        grades(&silent, now, LIMITS).into_values().collect()
+    }
+
+    #[test]
+    fn a_member_that_falls_silent_is_kept_then_marked_then_not_ready() {
+        use Grade::{Fresh, Lost, Silent, Stale};
+        for (now, grade) in
+            [(100, Silent), (129, Silent), (130, Stale), (219, Stale), (220, Lost), (9999, Lost)]
+        {
+            assert_eq!(judged(&[Some(100), None, None], now), [grade, Fresh, Fresh], "at {now}");
+        }
+    }
+
+    #[test]
+    fn if_half_the_members_fall_silent_at_once_none_is_judged() {
+        use Grade::{Fresh, Lost, Silent};
+        assert_eq!(judged(&[Some(100), Some(110), None, None], 500), [Silent, Silent, Fresh, Fresh]);
+        assert_eq!(judged(&[Some(100), Some(110), None, None, None], 500), [Lost, Lost, Fresh, Fresh, Fresh]);
+        assert_eq!(judged(&[Some(100), Some(110)], 500), [Silent, Silent]);
+    }
+
+    #[test]
+    fn one_of_two_is_judged_and_so_is_one_that_follows_much_later() {
+        use Grade::{Fresh, Lost};
+        assert_eq!(judged(&[Some(100), None], 500), [Lost, Fresh]);
+        assert_eq!(judged(&[Some(100), Some(900), None, None], 2000), [Lost, Lost, Fresh, Fresh]);
+    }
+
+    #[test]
+    fn a_member_that_is_silent_for_another_reason_now_is_silent_since_the_first() {
+        let of = |since| BTreeMap::from([("a".parse().unwrap(), since)]);
+        assert_eq!(lasting(&of(Some(5)), of(Some(9))), of(Some(5)));
+        assert_eq!(lasting(&of(None), of(Some(9))), of(Some(9)));
+        assert_eq!(lasting(&of(Some(5)), of(None)), of(None));
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_answers_is_fresh_and_nobody_is_judged_before_time(
+            since in proptest::collection::vec(proptest::option::of(0_i64..1000), 1..8), now in 1000_i64..1200,
+        ) {
+            for (since, grade) in since.iter().zip(judged(&since, now)) {
+                prop_assert_eq!(since.is_none(), grade == Grade::Fresh);
+                if let Some(since) = since {
+                    prop_assert!(grade < Grade::Stale || now - since >= 30);
+                    prop_assert!(grade < Grade::Lost || now - since >= 120);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_withdrawn_is_ready_again_if_it_serves() {
+        let endpoint = |ready, serving, terminating| Endpoint {
+            conditions: Some(EndpointConditions {
+                ready: Some(ready),
+                serving: Some(serving),
+                terminating: Some(terminating),
+            }),
+            ..Endpoint::default()
+        };
+        let endpoints =
+            vec![endpoint(true, true, false), endpoint(false, true, true), endpoint(false, false, false)];
+        let mut slice = EndpointSlice { endpoints: endpoints.clone(), ..EndpointSlice::default() };
+        Mark::Withdrawn.put(&mut slice);
+        let ready = |slice: &EndpointSlice| {
+            let all = slice.endpoints.iter();
+            all.map(|endpoint| endpoint.conditions.as_ref().unwrap().ready.unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(ready(&slice), [false, false, false]);
+        Mark::Kept.put(&mut slice);
+        assert_eq!(slice.endpoints, endpoints);
+        assert_eq!(Mark::of(&slice), Some(Mark::Kept));
+    }
+}

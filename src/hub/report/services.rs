@@ -1,0 +1,181 @@
+//! What the hub's own ServiceExports and ServiceImports say: what became of their copies, and the sum of what the clusters say.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{
+    Api, Resource,
+    api::{Patch, PatchParams},
+    core::DynamicResourceScope,
+};
+use kube_runtime::events::{Event, EventType};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{Known, PATIENCE, reference};
+use crate::{
+    api::{
+        ServiceExport, ServiceImport, mcs,
+        names::{condition, reason},
+    },
+    decide::{
+        condition::Verdict,
+        exchange::{export_kind, import_kind, object_key},
+        ids::ServiceKey,
+    },
+    shell::clock,
+};
+
+/// What was said of a service: the conditions of its ServiceExport, and the status of its ServiceImport.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Told {
+    export: Option<Vec<Verdict>>,
+    import: Option<(Vec<Value>, Verdict)>,
+}
+
+// === impl Known ===
+
+impl Known<'_> {
+    /// Says on a service's ServiceExport and ServiceImport what became of it, where they are and that is news.
+    pub(super) async fn tell_service(&self, key: ServiceKey) {
+        let Self { engine, .. } = self;
+        let Some(told) = self.said_of(&key) else {
+            engine.report.state.lock().services.insert(key);
+            return;
+        };
+        if engine.report.state.lock().told.get(&key) == Some(&told) {
+            return;
+        }
+        // Who has the import now is told on its policy too.
+        let import = object_key(import_kind(), &key);
+        engine.report.touch(engine.look(|world, _| world.assignment(&import)?.policy.clone()));
+        let written = tokio::time::timeout(PATIENCE, self.write_service(&key, &told)).await;
+        let mut state = engine.report.state.lock();
+        if let Ok(Err(_)) | Err(_) = &written {
+            tracing::debug!(service = %key, "failed to write a service's status, trying again: {written:?}");
+            state.services.insert(key);
+            engine.report.wake.notify_one();
+        } else if told == Told::default() {
+            state.told.remove(&key);
+        } else {
+            state.told.insert(key, told);
+        }
+    }
+
+    /// What is to be said; none if nobody can tell yet.
+    fn said_of(&self, key: &ServiceKey) -> Option<Told> {
+        let Self { engine, failures, unseen, gone } = self;
+        let object = object_key(export_kind(), key);
+        let (has_export, has_import, outcome) = engine.look(|world, view| {
+            let policy = world.assignment(&object).and_then(|assignment| assignment.policy.as_ref());
+            let known = policy.is_none_or(|policy| world.can_tell(view, policy, unseen, gone));
+            let outcome = known.then(|| world.outcome_of(view, &object, failures))?;
+            Some((view.exports().contains_key(key), view.imports().contains_key(key), outcome))
+        })?;
+        if !has_export && !has_import {
+            return Some(Told::default());
+        }
+        let summary = engine.summary(key);
+        let propagated = outcome.map(|outcome| Verdict {
+            condition: condition::PROPAGATED,
+            met: outcome.propagated,
+            reason: outcome.reason.into(),
+            message: outcome.message,
+        });
+        // Who has no copy anywhere exports nothing, and nobody has to be told that.
+        let export = propagated.map(|propagated| [propagated].into_iter().chain(summary.export).collect());
+        let clusters = summary.clusters.iter().map(|name| json!({ "cluster": name.as_str() }));
+        Some(Told {
+            export: export.filter(|_| has_export),
+            import: has_import.then(|| (clusters.collect(), summary.import)),
+        })
+    }
+
+    async fn write_service(&self, key: &ServiceKey, told: &Told) -> kube::Result<()> {
+        if let Some(verdicts) = &told.export {
+            self.write_to::<ServiceExport>(key, verdicts, None, |export| {
+                export.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
+            })
+            .await?;
+        }
+        if let Some((clusters, ready)) = &told.import {
+            self.write_to::<ServiceImport>(key, std::slice::from_ref(ready), Some(clusters), |import| {
+                import.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Writes conditions, and the clusters of an import. Conditions of others stay.
+    async fn write_to<K>(
+        &self,
+        key: &ServiceKey,
+        verdicts: &[Verdict],
+        clusters: Option<&Vec<Value>>,
+        conditions: impl Fn(&K) -> Vec<Condition>,
+    ) -> kube::Result<()>
+    where
+        K: Resource<DynamicType = mcs::Version, Scope = DynamicResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let version = mcs::Version::default();
+        let api: Api<K> = Api::namespaced_with(self.engine.writer.clone(), key.namespace.as_str(), &version);
+        let Some(object) = api.get_opt(key.name.as_str()).await? else { return Ok(()) };
+        let before = conditions(&object);
+        let mut after: Vec<_> = before.clone();
+        after.retain(|other| !verdicts.iter().any(|verdict| verdict.condition == other.type_));
+        let (generation, now) = (object.meta().generation, clock::now());
+        after.extend(verdicts.iter().map(|verdict| verdict.dated(&before, generation, now)));
+        after.sort_by(|a, b| a.type_.cmp(&b.type_));
+        let found = serde_json::to_value(&object).ok();
+        let found = found.as_ref().and_then(|object| object.pointer("/status/clusters")?.as_array());
+        let same =
+            clusters.is_none_or(|clusters| found.map_or(&[][..], Vec::as_slice) == clusters.as_slice());
+        if after == before && same {
+            return Ok(());
+        }
+        let mut status = json!({ "conditions": after });
+        if let Some(clusters) = clusters {
+            status["clusters"] = json!(clusters);
+        }
+        let metadata = json!({ "resourceVersion": object.meta().resource_version });
+        let patch = json!({ "status": status, "metadata": metadata });
+        api.patch_status(key.name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.announce(key, &object, verdicts, &before);
+        Ok(())
+    }
+
+    /// Tells by an event that clusters begin or cease to disagree on a service.
+    fn announce<K>(&self, key: &ServiceKey, object: &K, verdicts: &[Verdict], before: &[Condition])
+    where
+        K: Resource<DynamicType = mcs::Version>,
+    {
+        let Some(conflict) = verdicts.iter().find(|verdict| verdict.condition == condition::CONFLICT) else {
+            return;
+        };
+        let was = before.iter().any(|old| old.type_ == condition::CONFLICT && old.status == "True");
+        if was == conflict.met {
+            return;
+        }
+        let version = mcs::Version::default();
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let reference = reference(&object_key(export_kind(), key), &K::api_version(&version), uid);
+        self.engine.report.tell(
+            reference,
+            Event {
+                type_: if conflict.met { EventType::Warning } else { EventType::Normal },
+                reason: if conflict.met {
+                    conflict.reason.split(',').next().unwrap_or_default()
+                } else {
+                    reason::NO_CONFLICTS
+                }
+                .to_owned(),
+                note: Some(conflict.message.chars().take(1000).collect()),
+                action: "Merge".to_owned(),
+                secondary: None,
+            },
+        );
+    }
+}
