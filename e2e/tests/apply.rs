@@ -1,4 +1,4 @@
-//! What real API servers do with server-side apply, which copies stand on (DESIGN.md 7): when it creates, what it lists in
+//! What real API servers do with server-side apply, which copies stand on: when it creates, what it lists in
 //! managedFields, and what is left of an object that we let go. Templates come from a hub, as a user makes them there.
 
 #[path = "apply/server.rs"]

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         ("story_004_plays_to_its_end", Needs::Nothing, || plays("004", &[])),
         ("story_000_plays_to_its_end_with_real_pods", Needs::Root, || plays("000", &["--nodes"])),
         ("story_002_plays_to_its_end_with_real_pods", Needs::Root, || plays("002", &["--nodes"])),
+        ("story_004_plays_to_its_end_with_real_pods", Needs::Root, || plays("004", &["--nodes"])),
         ("it_fails_and_names_the_step_when_an_agent_dies_half_way", Needs::Nothing, an_agent_dies),
         (
             "it_fails_and_names_the_step_when_a_policy_is_deleted_half_way",

@@ -2,6 +2,8 @@
 //!
 //! Tests run side by side on one bed, so each has members of its own.
 
+#[path = "membership/check.rs"]
+mod check;
 #[path = "membership/grants.rs"]
 mod grants;
 #[path = "membership/join.rs"]
@@ -14,6 +16,7 @@ mod refusals;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
+use check::a_check_names_what_is_amiss_and_what_to_do;
 use grants::the_hubs_account_can_do_exactly_what_it_was_granted;
 use join::{
     a_cluster_written_by_hand_with_karmadas_secret_gives_a_working_way_in,
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
             a_user_with_one_kubeconfig_names_the_member_by_its_context_and_prints_the_agents_manifests,
             a_member_that_exports_is_not_left_unless_forced,
             unjoining_what_is_no_member_names_the_members,
+            a_check_names_what_is_amiss_and_what_to_do,
         ],
     )
 }

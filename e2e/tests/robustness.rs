@@ -1,4 +1,4 @@
-//! What must never happen (DESIGN.md 9), on real API servers: idle writes, one member that holds up others, anything lost or left
+//! What must never happen, on real API servers: idle writes, one member that holds up others, anything lost or left
 //! behind by a hub that dies, deletions because nothing can be read, two writers.
 //!
 //! Each test has a bed of its own, since each breaks something.

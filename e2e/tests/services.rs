@@ -4,16 +4,18 @@
 mod services {
     pub(crate) mod automatic;
     pub(crate) mod by_policy;
+    pub(crate) mod command;
     pub(crate) mod ground;
     pub(crate) mod merge;
     pub(crate) mod repair;
+    pub(crate) mod rows;
 }
 
 use std::process::ExitCode;
 
 use tombolo_e2e::{bed::Spec, suite, tests};
 
-use self::services::{automatic::*, by_policy::*, merge::*, repair::*};
+use self::services::{automatic::*, by_policy::*, command::*, merge::*, repair::*, rows::*};
 
 /// As many tests at a time: they mostly wait.
 const AT_A_TIME: usize = 4;
@@ -36,12 +38,30 @@ fn main() -> ExitCode {
             a_placement_that_moves_takes_the_import_along,
             withdrawn_on_the_hub_it_goes_everywhere,
             //
+            exported_on_the_hub_by_one_command_it_is_reachable_where_it_was_sent_and_nowhere_else,
+            exported_in_a_member_by_one_command_it_is_reachable_and_taken_back_by_another,
+            an_export_that_cannot_be_is_refused_before_anything_is_written,
+            a_command_that_waits_ends_when_it_is_interrupted,
+            //
             g1_g15_a_conflict_is_told_on_all_exports_and_its_end_too,
             g5_g7_ports_are_a_union_and_a_losing_one_is_withheld,
             //
             one_endpoint_change_is_one_write_and_one_more_in_each_importer,
             imported_slices_that_somebody_edits_or_deletes_are_put_right,
             an_import_that_a_user_made_stays_the_users,
+            //
+            a2_b2_b4_c6_g16_all_exports_of_a_name_in_a_namespace_are_one_service_everywhere,
+            a6_b1_d3_nothing_is_exported_by_itself_and_local_services_stay_as_they_are,
+            a7_a_namespace_is_not_made_for_the_sake_of_an_import,
+            b6_affinity_and_traffic_fields_are_the_services,
+            b7_g13_only_exported_labels_and_annotations_are_imported_and_the_oldest_set_wins,
+            b13_c7_c8_c9_export_and_import_say_how_they_are,
+            d4_g9_headlessness_is_the_oldests_and_changes_when_it_leaves,
+            g2_g3_g10_g11_g12_all_that_differs_is_told_at_once_the_oldest_wins_and_its_end_is_told,
+            g4_the_import_goes_on_with_what_is_left_when_the_winner_leaves,
+            g6_a_named_and_an_unnamed_port_make_a_service_whose_ports_all_have_names,
+            g8_port_names_that_swap_between_clusters_reach_the_right_ports,
+            f7_f8_slices_are_in_the_services_namespace_of_every_importer_the_exporter_too,
         ],
     )
 }

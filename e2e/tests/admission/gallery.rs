@@ -31,7 +31,8 @@ async fn stories(bed: &Bed) -> Result<()> {
         run(bed, &["create", "namespace", namespace], "").await?;
     }
     for story in entries(&folder("stories"))? {
-        for manifest in entries(&story)? {
+        let manifests = entries(&story)?.into_iter();
+        for manifest in manifests.filter(|file| file.extension().is_some_and(|kind| kind == "yaml")) {
             let path = manifest.to_string_lossy();
             let said = ask(bed, &["apply", "-f", &path], "").await?;
             if path.ends_with(BY_HAND_ONLY) {

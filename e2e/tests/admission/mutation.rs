@@ -51,7 +51,7 @@ pub(crate) async fn the_same_is_filled_in_whichever_way_it_is_written_and_nothin
     checks.buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Every default of DESIGN.md 6, where it is open and where it is not. What the schema itself fills in is in `by_schema`.
+/// Every default, where it is open and where it is not. What the schema itself fills in is in `by_schema`.
 fn rows(namespace: &str) -> Vec<Row> {
     let row = |api_version, kind: &'static str, written, stored| {
         let namespaced = !kind.starts_with("Cluster");

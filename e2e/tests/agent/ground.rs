@@ -13,7 +13,7 @@ use tombolo::membership::agent::{IMAGE, manifests as agent_manifests};
 use tombolo_e2e::{
     bed::Bed,
     scene::{PATIENCE, Scene, object},
-    tombolo::{Component, Manner, binary},
+    tombolo::{Component, Identity, Manner, binary},
     wait::until,
 };
 
@@ -40,7 +40,7 @@ pub(crate) async fn scene_in(bed: &Arc<Bed>, member: usize, namespace: &str) -> 
 async fn first_agent(bed: &Arc<Bed>) -> Result<Component> {
     give_rights(bed, HERE).await?;
     let program = tokio::task::spawn_blocking(binary).await??;
-    let manner = Manner { group: None, wait: true };
+    let manner = Manner { identity: Identity::User, wait: true };
     let agent = bed.start_agent(&program, HERE, "tombolo-agent", &[], manner).await?;
     bed.prepare_member(HERE)?;
     mark(bed, HERE).await?;

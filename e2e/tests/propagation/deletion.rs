@@ -1,4 +1,4 @@
-//! What becomes of copies when a policy or a template goes: DESIGN.md 7.3 and 7.4.
+//! What becomes of copies when a policy or a template goes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is never sent: DESIGN.md 7.6.
+//! What is never sent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Overrides: what differs from cluster to cluster, and what may not (DESIGN.md 7.7).
+//! Overrides: what differs from cluster to cluster, and what may not.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whose an object in a member is: DESIGN.md 7.1 and 7.2.
+//! Whose an object in a member is.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Replicas: who decides on them (DESIGN.md 7.5), and how they are divided.
+//! Replicas: who decides on them, and how they are divided.
 
 use std::sync::Arc;
 

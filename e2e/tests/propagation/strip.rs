@@ -1,4 +1,4 @@
-//! What of a template stays on the hub: DESIGN.md 7.5.
+//! What of a template stays on the hub.
 
 use std::sync::Arc;
 

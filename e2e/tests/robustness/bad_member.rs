@@ -1,4 +1,4 @@
-//! One member that is not well: the others do not notice, and it catches up by itself (DESIGN.md 9.4).
+//! One member that is not well: the others do not notice, and it catches up by itself.
 
 use std::{
     sync::Arc,

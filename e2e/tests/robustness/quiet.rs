@@ -1,4 +1,4 @@
-//! A second pass over the same state writes nothing (DESIGN.md 9.2).
+//! A second pass over the same state writes nothing.
 
 use std::{sync::Arc, time::Duration};
 

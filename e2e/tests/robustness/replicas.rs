@@ -1,4 +1,4 @@
-//! Two replicas: one writes at a time, whatever happens to it (DESIGN.md 9.6).
+//! Two replicas: one writes at a time, whatever happens to it.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! A hub that may not read: what it cannot see is unknown, not gone (DESIGN.md 9.1).
+//! A hub that may not read: what it cannot see is unknown, not gone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tombolo_e2e::{
     audit::HUB,
     bed::Bed,
     fleet,
-    tombolo::{Component, Manner},
+    tombolo::{Component, Identity, Manner},
     wait::until,
 };
 
@@ -94,7 +94,7 @@ async fn nothing_deleted(bed: &Bed, before: &[(String, tombolo_e2e::audit::Mark)
 }
 
 async fn start(bed: &Bed, wait: bool) -> Result<Component> {
-    bed.start_hub_so(&program().await?, "tombolo-hub", &[], Manner { group: None, wait }).await
+    bed.start_hub_so(&program().await?, "tombolo-hub", &[], Manner { identity: Identity::User, wait }).await
 }
 
 fn grant(bed: &Bed, rules: &str) -> Result<()> {

@@ -39,6 +39,7 @@ pub(crate) async fn the_walk_through_imports_in_member2_and_nowhere_else(bed: Ar
     scene.apply(ON_THE_HUB, [places("import", &["ServiceImport serve"], &[2])]).await?;
     address(&scene, 2).await?;
     reaches(&scene, 2, &["member1 http:8080 10.1.0.1,10.1.0.2"]).await?;
+    scene.reports("PropagationPolicy import", "Propagated", &["member2", "\"applied\":1"]).await?;
     imported_in_exactly(&scene, &[2]).await
 }
 

@@ -1,0 +1,37 @@
+//! The charts: well made, refusing what makes no sense, taken by real API servers, and enough for Tombolo to work with the rights
+//! that they give and no others.
+//!
+//! `member3` is where manifests are tried without being kept; the story plays on the hub and the first two members.
+
+#[path = "charts/rendered.rs"]
+mod rendered;
+#[path = "charts/story.rs"]
+mod story;
+
+use std::process::ExitCode;
+
+use rendered::{
+    an_api_server_takes_what_the_charts_make_strictly, both_charts_are_well_made_whatever_is_switched_on,
+    no_role_has_a_wildcard_unless_one_asks_for_all, pods_run_without_root_and_without_rights_on_their_node,
+    the_agents_chart_makes_what_join_makes, the_charts_hold_the_version_of_this_checkout,
+    the_readmes_name_every_value_with_its_default, values_that_make_no_sense_are_refused_in_clear_words,
+};
+use story::tombolo_works_with_exactly_the_charts_rights_and_nothing_is_forbidden;
+use tombolo_e2e::{bed::Spec, suite, tests};
+
+fn main() -> ExitCode {
+    suite::run(
+        Spec::api(3).bare().with_audited_accounts(),
+        tests![
+            both_charts_are_well_made_whatever_is_switched_on,
+            values_that_make_no_sense_are_refused_in_clear_words,
+            no_role_has_a_wildcard_unless_one_asks_for_all,
+            pods_run_without_root_and_without_rights_on_their_node,
+            the_agents_chart_makes_what_join_makes,
+            the_charts_hold_the_version_of_this_checkout,
+            the_readmes_name_every_value_with_its_default,
+            an_api_server_takes_what_the_charts_make_strictly,
+            tombolo_works_with_exactly_the_charts_rights_and_nothing_is_forbidden,
+        ],
+    )
+}

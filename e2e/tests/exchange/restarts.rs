@@ -1,0 +1,174 @@
+//! What outlives restarts, reinstalls and kinds that vanish: imports, their addresses and what they reach.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tombolo_e2e::{
+    bed::Bed,
+    proxy::{Mode, Proxy},
+    scene::{HUB, PATIENCE, Scene, object, places},
+    wait::until,
+};
+
+use super::ground::Fleet;
+use crate::words::*;
+
+const HTTP: &[(&str, u16)] = &[("http", 80)];
+
+/// All that an importer has of the service, with its versions.
+async fn picture(scene: &Scene, member: usize) -> Result<Vec<Value>> {
+    let mut all = vec![
+        scene.find(member, "ServiceImport serve").await?,
+        scene.find(member, "Service derived-serve").await?,
+    ];
+    for slice in slices(scene, member).await? {
+        all.push(serde_json::to_value(slice)?);
+    }
+    Ok(all)
+}
+
+pub(crate) async fn e2_an_address_outlives_restarts_reinstalls_and_a_move_to_another_cluster(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let mut fleet = Fleet::start(bed).await?;
+    let scene = fleet.scene("shop", &[1, 2, 3]).await?;
+    exported(&scene, 1, HTTP, 1).await?;
+    reaches(&scene, 3, &["member1 http:8080 10.1.0.1"]).await?;
+    let before = address(&scene, 3).await?;
+    let same = async |what: &str| -> Result<()> {
+        let now = address(&scene, 3).await?;
+        ensure!(now == before, "{what}: its address was {before} and is {now}");
+        Ok(())
+    };
+    fleet.start_hub().await?;
+    fleet.start_agent(3).await?;
+    same("a restart").await?;
+    // As Helm installs anew: everything goes, and comes back within seconds.
+    scene.delete(1, &["ServiceExport serve", "Service serve", "EndpointSlice serve-1"]).await?;
+    exported(&scene, 1, HTTP, 2).await?;
+    reaches(&scene, 3, &["member1 http:8080 10.1.0.1,10.1.0.2"]).await?;
+    same("a reinstall").await?;
+    scene.delete(3, &["Service derived-serve"]).await?;
+    same("a deletion by a user").await?;
+    exported(&scene, 2, HTTP, 1).await?;
+    scene.delete(1, &["ServiceExport serve"]).await?;
+    reaches(&scene, 3, &["member2 http:8080 10.2.0.1"]).await?;
+    same("a move").await
+}
+
+pub(crate) async fn a_hub_restarted_while_the_oldest_exporter_is_unreachable_changes_nothing(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let mut fleet = Fleet::start(bed).await?;
+    let scene = fleet.scene("shop", &[1, 2, 3]).await?;
+    let proxy = Proxy::start(fleet.bed.member(1))?;
+    scene.edit(HUB, "Cluster member1", json!({ "spec": { "apiEndpoint": proxy.url } })).await?;
+    exported(&scene, 1, &[("http", 80), ("admin", 90)], 1).await?;
+    let first = "member1 admin:8090,http:8080 10.1.0.1";
+    reaches(&scene, 3, &[first]).await?;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    exported(&scene, 2, &[("http", 81), ("admin", 90)], 1).await?;
+    reaches(&scene, 3, &[first, "member2 admin:8090 10.2.0.1"]).await?;
+    let before = picture(&scene, 3).await?;
+    proxy.set(Mode::Fail);
+    fleet.start_hub().await?;
+    // The hub is at work again: another's endpoints change, and nothing else.
+    scene.apply(2, [slice(2, &[("http", 81), ("admin", 90)], 2)]).await?;
+    reaches(&scene, 3, &[first, "member2 admin:8090 10.2.0.1,10.2.0.2"]).await?;
+    let after = picture(&scene, 3).await?;
+    let kept = before.iter().filter(|object| !object.to_string().contains("10.2.0.1"));
+    for object in kept {
+        ensure!(after.contains(object), "it changed: {object}");
+    }
+    proxy.set(Mode::Pass);
+    scene.apply(1, [slice(1, &[("http", 80), ("admin", 90)], 2)]).await?;
+    let first = "member1 admin:8090,http:8080 10.1.0.1,10.1.0.2";
+    reaches(&scene, 3, &[first, "member2 admin:8090 10.2.0.1,10.2.0.2"]).await
+}
+
+pub(crate) async fn a_record_of_a_newer_format_withdraws_nothing(bed: Arc<Bed>) -> Result<()> {
+    let mut fleet = Fleet::start(bed).await?;
+    let scene = fleet.scene("shop", &[1, 2]).await?;
+    exported(&scene, 1, HTTP, 1).await?;
+    reaches(&scene, 2, &["member1 http:8080 10.1.0.1"]).await?;
+    let before = picture(&scene, 2).await?;
+    // An agent of a newer release took over.
+    fleet.stop_agent(1);
+    let record = json!({ "metadata": { "annotations": { "tombolo.dev/export-record": "{\"format\":9}" } } });
+    scene.edit(1, "ServiceExport serve", record).await?;
+    let said = condition(&scene, 1, "ServiceExport serve", ("Ready", "False", "Failed")).await?;
+    ensure!(said.contains("format 9"), "{said}");
+    fleet.start_hub().await?;
+    exported(&scene, 2, HTTP, 1).await?;
+    reaches(&scene, 2, &["member1 http:8080 10.1.0.1", "member2 http:8080 10.2.0.1"]).await?;
+    let after = picture(&scene, 2).await?;
+    ensure!(after[1]["spec"] == before[1]["spec"], "{}", after[1]);
+    fleet.start_agent(1).await?;
+    condition(&scene, 1, "ServiceExport serve", ("Ready", "True", "Exported")).await.map(drop)
+}
+
+pub(crate) async fn definitions_deleted_and_made_again_on_the_hub_or_in_a_member_delete_no_derived_service(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let fleet = Fleet::start(bed).await?;
+    let scene = fleet.scene("shop", &[HUB, 1, 2]).await?;
+    let spec = json!({ "spec": { "type": "ClusterSetIP", "ports": [{ "name": "http", "port": 80 }] } });
+    let import = object("ServiceImport", "serve", spec);
+    let policy = places("import", &["ServiceImport serve"], &[2]);
+    scene.apply(HUB, [import.clone(), policy]).await?;
+    exported(&scene, 1, HTTP, 1).await?;
+    reaches(&scene, 2, &["member1 http:8080 10.1.0.1"]).await?;
+    let before = scene.find(2, "Service derived-serve").await?;
+    let kinds = ["crd", "serviceimports.multicluster.x-k8s.io", "serviceexports.multicluster.x-k8s.io"];
+    for (cluster, charts) in [("hub", "tombolo-hub"), ("member2", "tombolo-agent")] {
+        let kubectl = fleet.bed.kubectl(cluster);
+        kubectl.run(&[&["delete"], &kinds[..]].concat())?;
+        let crds = format!("{}/../charts/{charts}/crds", env!("CARGO_MANIFEST_DIR"));
+        kubectl.run(&["apply", "--server-side", "-f", &crds])?;
+        kubectl.run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", &crds])?;
+        if cluster == "hub" {
+            scene.apply(HUB, [import.clone()]).await?;
+        }
+        // It goes on where it was: what is exported now is reached.
+        scene.apply(1, [slice(1, HTTP, 2)]).await?;
+        until("its endpoints follow", PATIENCE * 2, async || {
+            let found = reached(&scene, 2).await?;
+            ensure!(found == ["member1 http:8080 10.1.0.1,10.1.0.2"], "it reaches {found:?}");
+            Ok(())
+        })
+        .await?;
+        scene.apply(1, [slice(1, HTTP, 1)]).await?;
+        let after = scene.find(2, "Service derived-serve").await?;
+        ensure!(
+            after["metadata"]["uid"] == before["metadata"]["uid"],
+            "in {cluster}: it is another: {after}"
+        );
+        ensure!(after["spec"]["clusterIP"] == before["spec"]["clusterIP"], "{after}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_member_that_leaves_keeps_no_derived_service_and_nobody_reaches_it_any_more(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let fleet = Fleet::start(bed).await?;
+    let scene = fleet.scene("shop", &[1, 2]).await?;
+    let own = json!({ "spec": { "type": "ClusterSetIP", "ports": [{ "name": "own", "port": 99, "protocol": "TCP" }] } });
+    scene.apply(2, [object("ServiceImport", "mine", own)]).await?;
+    exported(&scene, 1, HTTP, 1).await?;
+    exported(&scene, 2, HTTP, 1).await?;
+    reaches(&scene, 2, &["member1 http:8080 10.1.0.1", "member2 http:8080 10.2.0.1"]).await?;
+    scene.arrives(&[2], "Service derived-mine").await?;
+    let meant = json!({ "metadata": { "annotations": { "tombolo.dev/delete-while-exporting": "true" } } });
+    scene.edit(HUB, "Cluster member2", meant).await?;
+    let left = fleet.bed.tombolo(&["unjoin", "member2"]).await?;
+    ensure!(left.status.success(), "{}", String::from_utf8_lossy(&left.stderr));
+    // At once: it was waited for.
+    scene.is_absent(&[2], "ServiceImport serve").await?;
+    scene.is_absent(&[2], "Service derived-serve").await?;
+    ensure!(slices(&scene, 2).await?.is_empty(), "slices are left");
+    // What the user made stays.
+    scene.find(2, "Service derived-mine").await?;
+    reaches(&scene, 1, &["member1 http:8080 10.1.0.1"]).await
+}

@@ -1,0 +1,190 @@
+//! The status of the whole fleet.
+
+use std::{process::Stdio, sync::Arc};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tombolo_e2e::{
+    bed::Bed,
+    scene::{HUB, PATIENCE, config_map, object, places},
+    tombolo::binary,
+    wait::until,
+};
+
+use super::ground::*;
+
+fn has<'a>(status: &'a Value, part: &str, name: &str) -> Result<&'a Value> {
+    let rows = status[part].as_array().with_context(|| format!("there is no {part}: {status}"))?;
+    rows.iter().find(|row| row["name"] == name).with_context(|| format!("{part} lack {name}: {rows:?}"))
+}
+
+pub(crate) async fn a_status_in_json_and_yaml_has_all_parts(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "parts", &[1, 2]).await?;
+    for (member, port) in [(1, 80), (2, 8080)] {
+        let ports = json!({ "spec": { "ports": [{ "name": "http", "port": port }] } });
+        scene.apply(member, [object("Service", "parted", ports)]).await?;
+    }
+    let import = json!({ "spec": { "type": "ClusterSetIP", "ports": [{ "name": "http", "port": 80 }] } });
+    // First the import: it would be refused once the hub knows of member2's port.
+    let import = object("ServiceImport", "parted", import);
+    scene.apply(HUB, [import, places("parted-import", &["ServiceImport parted"], &[2])]).await?;
+    let export = object("ServiceExport", "parted", json!({}));
+    scene.apply(HUB, [export, places("parted", &["ServiceExport parted"], &[1, 2])]).await?;
+    until("the status has it all", PATIENCE, async || {
+        let status = status(&bed).await?;
+        let member = has(&status, "members", "member1")?;
+        ensure!(member["ready"] == "True" && member["agent"] == "True", "{member}");
+        ensure!(member["version"].as_str().is_some_and(|version| version.starts_with("v1.")), "{member}");
+        let policy = has(&status, "policies", "parted")?;
+        ensure!(policy["matched"] == 1 && policy["applied"] == 2, "{policy}");
+        let export = has(&status, "exports", "parted")?;
+        ensure!(export["valid"] == "True" && export["conflict"] == "True", "{export}");
+        let import = has(&status, "imports", "parted")?;
+        ensure!(import["clusters"] == json!(["member1", "member2"]), "{import}");
+        let conflict = has(&status, "conflicts", "parted")?;
+        ensure!(conflict["reason"] == "PortConflict", "{conflict}");
+        ensure!(status["hub"]["atWork"] == true, "{}", status["hub"]);
+        let problems = status["problems"].to_string();
+        ensure!(problems.contains("serviceexport/parted -n parts"), "{problems}");
+        Ok(())
+    })
+    .await?;
+    let (_, table) = tombolo(&bed, &["status", "-n", "parts"]).await?;
+    eprintln!("{table}");
+    let (_, yaml) = tombolo(&bed, &["status", "-n", "parts", "-o", "yaml"]).await?;
+    ensure!(yaml.contains("\nmembers:\n") && yaml.contains("name: parted"), "{yaml}");
+    let (_, json) = tombolo(&bed, &["explain", "svcex/parted", "-n", "parts", "-o", "json"]).await?;
+    let explained: Value = serde_json::from_str(&json)?;
+    ensure!(explained["state"] == "notWell" && explained["cause"].is_string(), "{explained}");
+    let (_, none) = tombolo(&bed, &["status", "-n", "nobody-is-here"]).await?;
+    ensure!(none.contains("no exports on the hub in namespace nobody-is-here, -A shows all"), "{none}");
+    Ok(())
+}
+
+pub(crate) async fn a_status_fits_eighty_columns_and_has_no_colours_in_a_pipe(bed: Arc<Bed>) -> Result<()> {
+    let name = format!("long-{}", "x".repeat(50));
+    let scene = scene(&bed, "a-namespace-whose-name-is-rather-long", &[1]).await?;
+    let import = json!({ "spec": { "type": "ClusterSetIP", "ports": [{ "name": "http", "port": 80 }] } });
+    scene
+        .apply(HUB, [object("ServiceExport", &name, json!({})), object("ServiceImport", &name, import)])
+        .await?;
+    let what = format!("ServiceExport {name}");
+    scene.apply(HUB, [places(&format!("{name}-policy"), &[&what], &[1])]).await?;
+    let line = ["status", "-n", &scene.namespace];
+    let table = until("the table has it", PATIENCE, async || {
+        let (_, table) = tombolo(&bed, &line).await?;
+        ensure!(table.contains("a-namespace-whose-name-is-rather-long/"), "{table}");
+        Ok(table)
+    })
+    .await?;
+    eprintln!("{table}");
+    for line in table.lines() {
+        ensure!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+    }
+    let (_, wide) = tombolo(&bed, &[&line[..], &["-o", "wide"]].concat()).await?;
+    ensure!(wide.contains(&format!("{}/{name}", scene.namespace)), "wide cuts nothing: {wide}");
+    ensure!(!table.contains('\x1b') && !wide.contains('\x1b'), "there are colours");
+    Ok(())
+}
+
+pub(crate) async fn a_watched_status_shows_a_change(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "watched", &[]).await?;
+    let program = tokio::task::spawn_blocking(binary).await??;
+    let mut watching = tokio::process::Command::new(program)
+        .args(["status", "--watch", "-n", "watched"])
+        .env("KUBECONFIG", bed.dir().join("all.kubeconfig"))
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut lines = BufReader::new(watching.stdout.take().context("it is piped")?).lines();
+    let mut shows = async |what: &str| {
+        let found = async {
+            while let Some(line) = lines.next_line().await? {
+                if line.contains(what) {
+                    return anyhow::Ok(line);
+                }
+            }
+            anyhow::bail!("it ended")
+        };
+        tokio::time::timeout(PATIENCE, found).await.with_context(|| format!("it does not show {what}"))?
+    };
+    shows("no policies in namespace watched").await?;
+    scene.apply(HUB, [config_map("one", json!({})), places("p", &["ConfigMap one"], &[1])]).await?;
+    let line = shows("watched/p").await?;
+    ensure!(!line.contains('\x1b'), "{line:?}");
+    shows("watched/p  Propagated").await?;
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(i32::try_from(watching.id().context("it runs")?)?)
+            .context("it runs")?,
+        rustix::process::Signal::INT,
+    )?;
+    let ended = tokio::time::timeout(PATIENCE, watching.wait()).await.context("it does not end")??;
+    ensure!(ended.success(), "{ended}");
+    Ok(())
+}
+
+pub(crate) async fn exit_codes_are_as_they_are_documented(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "codes", &[]).await?;
+    scene.apply(HUB, [config_map("one", json!({})), config_map("two", json!({}))]).await?;
+    scene.apply(HUB, [places("p", &["ConfigMap one"], &[1])]).await?;
+    begins(&scene, "configmap/one", &["is well"]).await?;
+    for (line, wanted) in [
+        (&["explain", "configmap/one", "-n", "codes", "--exit-code"][..], 0),
+        (&["explain", "configmap/two", "-n", "codes"], 0),
+        (&["explain", "configmap/two", "-n", "codes", "--exit-code"], 3),
+        (&["explain", "configmap", "three", "-n", "codes"], 1),
+        (&["explain", "nokind/three"], 1),
+        (&["explain", "configmap/one", "-n", "codes", "--hub-context", "nobody"], 1),
+        (&["explain"], 2),
+        (&["status", "-n", "codes"], 0),
+        (&["status", "--hub-kubeconfig", "/nowhere"], 1),
+        (&["status", "-n", "codes", "-A"], 2),
+    ] {
+        let (output, text) = tombolo(&bed, line).await?;
+        let failed = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(wanted), "{line:?}: {}: {text}{failed}", output.status);
+    }
+    // A policy that nobody can meet is not well.
+    scene.apply(HUB, [places("q", &["ConfigMap two"], &[9])]).await?;
+    until("the status tells it", PATIENCE, async || {
+        let (output, text) = tombolo(&bed, &["status", "-n", "codes", "--exit-code"]).await?;
+        ensure!(
+            output.status.code() == Some(3) && text.contains("pp/q -n codes: "),
+            "{}: {text}",
+            output.status
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// What a command prints to a terminal of eighty columns.
+async fn on_a_terminal(bed: &Bed, line: &str, no_colour: bool) -> Result<String> {
+    let program = tokio::task::spawn_blocking(binary).await??;
+    let mut command = tokio::process::Command::new("script");
+    command.args(["--quiet", "--return", "--command"]).arg(format!("{} {line}", program.display()));
+    command.arg("/dev/null").env("KUBECONFIG", bed.dir().join("all.kubeconfig"));
+    command.env_remove("COLUMNS").env_remove("NO_COLOR").stdin(Stdio::null());
+    if no_colour {
+        command.env("NO_COLOR", "1");
+    }
+    let output = command.output().await.context("failed to run script, of bsdutils")?;
+    Ok(String::from_utf8(output.stdout)?.replace('\r', ""))
+}
+
+pub(crate) async fn on_a_terminal_there_are_colours_and_lines_are_broken(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "coloured", &[]).await?;
+    scene.apply(HUB, [config_map("one", json!({})), places("p", &["ConfigMap one"], &[1, 9])]).await?;
+    begins(&scene, "configmap/one", &["there is no cluster \"member9\" yet"]).await?;
+    for line in ["explain configmap/one -n coloured", "status -n coloured", "explain pp/p -n coloured"] {
+        let coloured = on_a_terminal(&bed, line, false).await?;
+        ensure!(coloured.contains("\x1b["), "{line}: there are no colours: {coloured}");
+        let plain = on_a_terminal(&bed, line, true).await?;
+        ensure!(!plain.contains('\x1b'), "{line}: NO_COLOR does not count: {plain}");
+        eprintln!("{plain}");
+        let wide = plain.lines().find(|line| line.chars().count() > 80);
+        ensure!(wide.is_none(), "{line}: a line is wider than the terminal: {wide:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Tombolo as users install it: by Helm, as pods. Needs root.
+//!
+//! The hub's pods run in the host cluster and serve the hub's API server, by a kubeconfig in a Secret; the agents run in their members.
+
+use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use tombolo_e2e::{
+    bed::{Bed, Spec},
+    helm::{Chart, Helm, NAMESPACE},
+    images,
+    kubectl::Kubectl,
+    suite, tests,
+    wait::{Final, until},
+};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Where the hub's API server finds the webhook, on the host cluster's node.
+const NODE_PORT: u16 = 30443;
+
+fn main() -> ExitCode {
+    suite::run(
+        Spec::nodes(2).hosting().bare(),
+        tests![
+            hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_service,
+            a_hub_in_its_own_cluster_refuses_no_good_write_while_its_replicas_are_exchanged,
+        ],
+    )
+}
+
+/// A ServiceImport of a port.
+fn import(port: u16) -> String {
+    format!(
+        "{{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {{name: tried}}, \
+         spec: {{type: ClusterSetIP, ports: [{{port: {port}}}]}}}}"
+    )
+}
+
+/// Fails unless what makes no sense is refused by the hub.
+fn refuses(kubectl: &Kubectl) -> Result<()> {
+    let refusal = kubectl.apply(&import(0)).err().map(|e| e.to_string()).unwrap_or_default();
+    ensure!(
+        refusal.contains("spec.ports[0].port: must be between 1 and 65535"),
+        "it was answered {refusal:?}"
+    );
+    Ok(())
+}
+
+/// Makes the hub's account on the hub, and its pods in the host cluster.
+async fn install_hub(bed: &Bed, helm: &Helm) -> Result<()> {
+    helm.install(bed, "hub", Chart::Hub, &["parts=access", "access.token=true"])?;
+    let secrets: Api<Secret> = Api::namespaced(bed.hub.client.clone(), NAMESPACE);
+    let token = until("the account has a token", PATIENCE, async || {
+        let data = secrets.get("tombolo-hub-token").await?.data.unwrap_or_default();
+        Ok(String::from_utf8(data.get("token").context("it is not filled in yet")?.0.clone())?)
+    })
+    .await?;
+    let kubeconfig = bed.hub.with_token(&bed.dir().join("state"), "for-pods", &token)?;
+    let host = bed.kubectl("host").in_namespace(NAMESPACE)?;
+    let file = format!("--from-file=kubeconfig={}", kubeconfig.display());
+    host.run(&["create", "secret", "generic", "hub", &file])?;
+    let node = bed.host.as_ref().context("there is a host cluster")?.addresses.node()[0];
+    let values = [
+        "parts=workload".to_owned(),
+        "apiServer.kubeconfigSecret.name=hub".to_owned(),
+        format!("webhook.url=https://{node}:{NODE_PORT}"),
+        "webhook.service.type=NodePort".to_owned(),
+        format!("webhook.service.nodePort={NODE_PORT}"),
+    ];
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    helm.install(bed, "host", Chart::Hub, &values)?;
+    host.run(&["rollout", "status", "deployment/tombolo-hub", "--timeout=120s"]).map(drop)
+}
+
+/// Makes a cluster a member, with an agent that Helm installs.
+async fn install_agent(bed: &Bed, helm: &Helm, member: &str) -> Result<()> {
+    helm.install(bed, member, Chart::Agent, &[])?;
+    let namespace = format!("--namespace={NAMESPACE}");
+    let line = ["rollout", "status", "deployment/tombolo-agent", "--timeout=120s", &namespace];
+    bed.kubectl(member).run(&line)?;
+    bed.join(member, &[]).await.map(drop)
+}
+
+async fn hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_service(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let helm = Helm::on(&bed).await?;
+    install_hub(&bed, &helm).await?;
+    for member in ["member1", "member2"] {
+        install_agent(&bed, &helm, member).await?;
+    }
+    let (hub, importer) = (bed.kubectl("hub"), bed.kubectl("member2"));
+    let story = Path::new(env!("CARGO_MANIFEST_DIR")).join("stories/004");
+    for file in ["1-crds.yaml", "2-workload.yaml", "3-export.yaml", "4-import.yaml"] {
+        hub.run(&["apply", "-f", &story.join(file).display().to_string()])?;
+    }
+    let get = ["get", "service", "derived-serve", "-o", "jsonpath={.spec.clusterIP}"];
+    let address = until("derived-serve is in member2", PATIENCE, async || importer.run(&get)).await?;
+    bed.kubectl("member1").run(&["rollout", "status", "deployment/serve", "--timeout=60s"])?;
+    let image = format!("--image={}", images::REQUEST);
+    let wanted = format!("--address={address}");
+    let request = ["run", "-i", "--rm", "--restart=Never", &image, "request", "--", "--duration=3s", &wanted];
+    until("a pod of member2 is answered by the pod in member1", PATIENCE, async || {
+        let said = importer.run(&request)?;
+        ensure!(said.contains("hello from cluster member1"), "{said}");
+        Ok(())
+    })
+    .await?;
+    // The webhook answers from the host cluster.
+    refuses(&hub)?;
+    let ready =
+        ["get", "deployment", "tombolo-hub", "-n", NAMESPACE, "-o", "jsonpath={.status.readyReplicas}"];
+    let ready = bed.kubectl("host").run(&ready)?;
+    ensure!(ready == "2", "{ready:?} replicas are ready");
+    Ok(())
+}
+
+async fn a_hub_in_its_own_cluster_refuses_no_good_write_while_its_replicas_are_exchanged(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    // Beside the other hub's pods, which have nothing of the whole cluster.
+    let helm = Helm::on(&bed).await?.in_namespace("own");
+    helm.install(&bed, "host", Chart::Hub, &[])?;
+    let host = bed.kubectl("host");
+    let rollout = ["rollout", "status", "deployment/tombolo-hub", "--namespace=own"];
+    host.run(&[&rollout[..], &["--timeout=120s"]].concat())?;
+    until("it refuses what makes no sense", PATIENCE, async || refuses(&host)).await?;
+
+    helm.install(&bed, "host", Chart::Hub, &["podAnnotations.round=second"])?;
+    let (mut number, mut writes) = (0, 0);
+    until("the replicas are exchanged", PATIENCE, async || {
+        number = number % 60_000 + 1;
+        host.apply(&import(number)).map_err(|e| Final(format!("after {writes} writes: {e:#}")))?;
+        writes += 1;
+        host.run(&[&rollout[..], &["--watch=false"]].concat()).and_then(|said| {
+            ensure!(said.contains("successfully rolled out"), "{said}");
+            Ok(())
+        })
+    })
+    .await?;
+    ensure!(writes > 5, "only {writes} writes were tried");
+
+    helm.uninstall(&bed, "host", Chart::Hub)?;
+    let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+    let left = host.run(&["get", kinds, "-o", "name"])?;
+    ensure!(left.is_empty(), "these are left: {left}");
+    host.apply(&import(0)).context("something still refuses").map(drop)
+}

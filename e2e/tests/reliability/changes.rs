@@ -1,0 +1,150 @@
+//! Workloads that scale, are updated and move.
+
+use std::{sync::Arc, time::Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tombolo_e2e::{
+    bed::Bed,
+    progress::say,
+    scene::{HUB, Scene, object, places},
+    wait::until,
+};
+
+use super::{
+    ground::*,
+    load::{Load, PATIENCE, all_well, answered_by, pods},
+};
+
+/// Waits until a Deployment has so many pods, ready and no others.
+async fn scaled(scene: &Scene, member: usize, replicas: u32) -> Result<()> {
+    scene.apply(member, [server(replicas)]).await?;
+    until(&format!("there are {replicas} pods"), PATIENCE, async || {
+        let status = scene.field(member, "Deployment serve", "/status").await?;
+        let count = |field: &str| status[field].as_u64().unwrap_or_default();
+        let wanted = u64::from(replicas);
+        ensure!(count("readyReplicas") == wanted && count("replicas") == wanted, "{status}");
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn scaling_1_3_0_2_fails_no_request_while_there_is_a_pod(bed: Arc<Bed>) -> Result<()> {
+    let _at_work = at_work(&bed).await?;
+    let scene = scene(&bed, "scaled").await?;
+    scene.apply(1, served()).await?;
+    scaled(&scene, 1, 1).await?;
+    let load = Load::start(&scene, 3, &host(&scene)).await?;
+
+    let since = load.mark()?;
+    scaled(&scene, 1, 3).await?;
+    load.until("three pods answer", |answers| {
+        ensure!(pods(answers, 60) == 3, "{} pods answer", pods(answers, 60));
+        Ok(())
+    })
+    .await?;
+    load.none_failed("scale 1 → 3", since)?;
+
+    let since = load.mark()?;
+    scaled(&scene, 1, 0).await?;
+    load.until("nobody answers", |answers| {
+        ensure!(answers.iter().rev().take(20).all(|answer| answer.cluster.is_none()), "somebody does");
+        Ok(())
+    })
+    .await?;
+    load.tell("scale 3 → 0, until nobody answers", since)?;
+    scaled(&scene, 1, 2).await?;
+    load.until("two pods answer", |answers| {
+        ensure!(pods(answers, 60) == 2, "{} pods answer", pods(answers, 60));
+        Ok(())
+    })
+    .await?;
+    let failed = load.tell("scale 0 → 2, until two pods answer", since)?;
+    let answers = load.answers()?;
+    let last_failed = answers.iter().rposition(|answer| answer.cluster.is_none()).unwrap_or_default();
+    let first_again = last_failed + 1;
+    // The gap is in one piece: once one of the new pods answered, no request failed.
+    let gap = &answers[answers.len().min(since)..first_again];
+    let answered_last = gap.iter().rposition(|answer| answer.cluster.is_some()).map_or(0, |place| place + 1);
+    let new: Vec<_> = answers[first_again..].iter().map(|answer| &answer.pod).collect();
+    ensure!(
+        gap[..answered_last].iter().all(|answer| !new.contains(&&answer.pod)),
+        "requests failed after a new pod had answered: {} in all",
+        failed.len()
+    );
+    load.end().await
+}
+
+pub(crate) async fn a_rolling_update_fails_no_request(bed: Arc<Bed>) -> Result<()> {
+    let _at_work = at_work(&bed).await?;
+    let scene = scene(&bed, "updated").await?;
+    scene.apply(1, served()).await?;
+    scaled(&scene, 1, 3).await?;
+    let load = Load::start(&scene, 3, &host(&scene)).await?;
+    let since = load.mark()?;
+    let member1 = bed.kubectl("member1");
+    let namespace = "--namespace=updated";
+    member1.run(&["rollout", "restart", namespace, "deployment/serve"])?;
+    member1.run(&["rollout", "status", namespace, "deployment/serve", "--timeout=120s"])?;
+    let updated = load.mark()?;
+    load.until("the new pods answer", |answers| all_well(&answers[updated..], 100)).await?;
+    load.none_failed("rolling update of 3 pods", since)?;
+    load.end().await
+}
+
+/// Workload and export by one policy on the hub, the import in member 3 by another.
+async fn placed(scene: &Scene, members: &[usize]) -> Result<()> {
+    let all = ["Deployment serve", "Service serve", "ServiceExport serve"];
+    scene.apply(HUB, [places("workload", &all, members)]).await
+}
+
+/// A service that is in member 1 by policy, under load from member 3.
+async fn under_load(bed: &Arc<Bed>, namespace: &str) -> Result<(Scene, Load)> {
+    let scene = scene(bed, namespace).await?;
+    let ports = json!([{ "name": "http", "port": 80, "protocol": "TCP" }]);
+    let import =
+        object("ServiceImport", "serve", json!({ "spec": { "type": "ClusterSetIP", "ports": ports } }));
+    scene.apply(HUB, [server(2)].into_iter().chain(served()).chain([import])).await?;
+    placed(&scene, &[1]).await?;
+    scene.apply(HUB, [places("import", &["ServiceImport serve"], &[3])]).await?;
+    let load = Load::start(&scene, 3, &host(&scene)).await?;
+    Ok((scene, load))
+}
+
+pub(crate) async fn a_move_by_one_edit_of_a_policy_keeps_the_address(bed: Arc<Bed>) -> Result<()> {
+    let _at_work = at_work(&bed).await?;
+    let (scene, load) = under_load(&bed, "moved").await?;
+    let (before, since, began) = (address(&scene, 3).await?, load.mark()?, Instant::now());
+    placed(&scene, &[2]).await?;
+    load.until("member2 answers alone", |answers| answered_by(answers, 100, |cluster| cluster == node(2)))
+        .await?;
+    let took = began.elapsed();
+    let failed = load.tell("a move by one edit", since)?;
+    say(format_args!("a move by one edit: member2 alone after {:.1} s", took.as_secs_f64()));
+    ensure!(address(&scene, 3).await? == before, "the address changed");
+    // No request fails once member 2 has answered.
+    let answers = load.answers()?.split_off(since);
+    let there = answers.iter().position(|answer| answer.cluster.as_deref() == Some(&node(2)));
+    let there = there.context("member2 never answered")?;
+    let later = answers[there..].iter().filter(|answer| answer.cluster.is_none()).count();
+    ensure!(later == 0, "{later} of {} requests failed after member2 had answered", failed.len());
+    load.end().await
+}
+
+pub(crate) async fn a_move_by_two_edits_of_a_policy_fails_no_request(bed: Arc<Bed>) -> Result<()> {
+    let _at_work = at_work(&bed).await?;
+    let (scene, load) = under_load(&bed, "migrated").await?;
+    let (before, since) = (address(&scene, 3).await?, load.mark()?);
+    placed(&scene, &[1, 2]).await?;
+    load.until("both clusters answer", |answers| {
+        ensure!(pods(answers, 100) == 4, "{} pods answer", pods(answers, 100));
+        Ok(())
+    })
+    .await?;
+    placed(&scene, &[2]).await?;
+    load.until("member2 answers alone", |answers| answered_by(answers, 100, |cluster| cluster == node(2)))
+        .await?;
+    load.none_failed("a move by two edits", since)?;
+    ensure!(address(&scene, 3).await? == before, "the address changed");
+    load.end().await
+}

@@ -1,0 +1,144 @@
+//! What a Service says about its traffic holds across clusters.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tombolo_e2e::{
+    bed::{Bed, Spec},
+    dns, fleet,
+    scene::Scene,
+    wait::until,
+};
+
+use super::{ground::*, stories::end};
+
+const ALL: [usize; 3] = [1, 2, 3];
+
+pub(crate) async fn traffic_distribution_prefers_the_own_zone_and_falls_back(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "zones", &ALL).await?;
+    for member in ALL {
+        let zone =
+            json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": format!("zone-{member}") } } });
+        let node = &bed.node(&format!("member{member}"))?.name;
+        let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(scene.client(member).clone());
+        nodes.patch(node, &Default::default(), &kube::api::Patch::Merge(zone)).await?;
+    }
+    let near = json!({ "spec": { "trafficDistribution": "PreferClose" } });
+    exported(&scene, 1, 1, near.clone()).await?;
+    exported(&scene, 2, 1, near).await?;
+    answered_by(&scene, 1, &["member1"]).await?;
+    answered_by(&scene, 2, &["member2"]).await?;
+    // Nobody is near: all are as good.
+    answered_by(&scene, 3, &["member1", "member2"]).await?;
+    scene.apply(1, [server(1, 0)]).await?;
+    for member in ALL {
+        answered_by(&scene, member, &["member2"]).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn internal_traffic_policy_local_reaches_the_own_pods_alone(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "local", &ALL).await?;
+    let local = json!({ "spec": { "internalTrafficPolicy": "Local" } });
+    exported(&scene, 1, 1, local.clone()).await?;
+    exported(&scene, 2, 1, local).await?;
+    answered_by(&scene, 1, &["member1"]).await?;
+    answered_by(&scene, 2, &["member2"]).await?;
+    answered_by(&scene, 3, &["-"]).await
+}
+
+pub(crate) async fn session_affinity_holds_across_clusters(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "sticky", &ALL).await?;
+    exported(&scene, 1, 1, json!({})).await?;
+    exported(&scene, 2, 1, json!({})).await?;
+    answered_by(&scene, 3, &["member1", "member2"]).await?;
+    for member in [1, 2] {
+        scene.apply(member, [service(json!({ "spec": { "sessionAffinity": "ClientIP" } }))]).await?;
+    }
+    until("one caller is always answered by one cluster", PATIENCE, async || {
+        let answers = calls(&bed, 3, &format!("http://{}/", clusterset(&scene)), 30).await?;
+        let first = answers.first().context("there was no call")?;
+        ensure!(first != "-" && answers.iter().all(|answer| answer == first), "{answers:?}");
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn a_losing_port_is_refused_while_the_clusters_other_ports_serve(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "losing", &ALL).await?;
+    let other = json!({ "spec": { "ports": [
+        { "name": "http", "port": 81, "targetPort": 8080, "protocol": "TCP" },
+        { "name": "tcp", "port": 7000, "protocol": "TCP" },
+    ] } });
+    exported_in_turn(
+        &scene,
+        &[server(1, 1), service(json!({})), export()],
+        &[server(2, 1), service(other), export()],
+    )
+    .await?;
+    condition(&scene, 2, "ServiceExport serve", "Conflict", "True").await?;
+    let both = format!("for i in $(seq 16); do echo hi | nc -w 2 {} 7000; done", clusterset(&scene));
+    until("both clusters serve the other port", PATIENCE, async || {
+        let said = in_pod(&bed, 3, &both).await?;
+        let from =
+            |member: &str| said.lines().filter(|line| line.starts_with(&format!("serve-{member}-"))).count();
+        ensure!(from("member1") > 0 && from("member2") > 0, "{said}");
+        ensure!(from("member1") + from("member2") == 16, "{said}");
+        Ok(())
+    })
+    .await?;
+    answered_by(&scene, 3, &["member1"]).await?;
+    let refused =
+        in_pod(&bed, 3, &format!("curl -s -m 2 http://{}:81/; echo $?", clusterset(&scene))).await?;
+    ensure!(refused.trim() == "7", "port 81 is not refused: curl ends with {refused}");
+    Ok(())
+}
+
+pub(crate) async fn with_dual_stack_both_families_are_served_where_there_are_both(_: Arc<Bed>) -> Result<()> {
+    let bed = Arc::new(Bed::start(Spec { dual_stack: true, ..Spec::nodes(3) }.joined(), None).await?);
+    for member in &bed.members {
+        fleet::until_ready(&bed.hub.client, &member.name, "True").await?;
+    }
+    let scene = scene(&bed, "families", &ALL).await?;
+    for member in [1, 2] {
+        exported(&scene, member, 1, json!({ "spec": { "ipFamilyPolicy": "RequireDualStack" } })).await?;
+    }
+    imported(&scene, &[1, 2], |import| {
+        ensure!(import["spec"]["ipFamilies"] == json!(["IPv4", "IPv6"]), "not both families");
+        ensure!(import["spec"]["ips"].as_array().is_some_and(|ips| ips.len() == 2), "not two addresses");
+        Ok(())
+    })
+    .await?;
+    let name = clusterset(&scene);
+    for member in [1, 2] {
+        let ips: Vec<String> =
+            serde_json::from_value(scene.field(member, "ServiceImport serve", "/spec/ips").await?)?;
+        resolves(&scene, member, &name, &ips[..1]).await?;
+        ensure!(dns::addresses(&bed, member, "AAAA", &name)? == ips[1..], "{ips:?}");
+        for flag in ["-4", "-6"] {
+            url_answered_by(&scene, member, &format!("{flag} http://{name}/"), &["member1", "member2"])
+                .await?;
+        }
+    }
+    only_the_family_that_there_is(&scene).await?;
+    end(bed).await
+}
+
+/// The last member has IPv6 alone.
+async fn only_the_family_that_there_is(scene: &Scene) -> Result<()> {
+    imported(scene, &[3], |import| {
+        ensure!(import["spec"]["ipFamilies"] == json!(["IPv6"]), "not the family of the cluster");
+        Ok(())
+    })
+    .await?;
+    answered_by(scene, 3, &["member1", "member2"]).await?;
+    for member in [1, 2] {
+        scene.apply(member, [service(json!({ "spec": { "ipFamilyPolicy": "SingleStack" } }))]).await?;
+    }
+    let (reason, message) = condition(scene, 3, "ServiceImport serve", "Ready", "False").await?;
+    ensure!(reason == "IPFamilyNotSupported", "{reason}: {message}");
+    answered_by(scene, 1, &["member1", "member2"]).await
+}

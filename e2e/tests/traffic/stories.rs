@@ -1,0 +1,248 @@
+//! The documents that Tombolo grew out of, step by step as they are written, with the answers that they promise.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, ResourceExt};
+use kube_runtime::{WatchStreamExt, watcher};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+use tombolo_e2e::{
+    bed::{Bed, Spec},
+    fleet, images,
+    kubectl::Kubectl,
+    scene::Scene,
+    tombolo::{self, Component, Manner},
+    wait::until,
+};
+
+use super::ground::*;
+
+/// A manifest of a story, its documents one by one.
+fn documents(story: &str, file: &str) -> Result<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("stories").join(story).join(file);
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    Ok(text.split("\n---\n").map(str::to_owned).collect())
+}
+
+/// The pod `request` of the documents: what it printed.
+fn request(kubectl: &Kubectl, address: &str, more: &[&str]) -> Result<String> {
+    let line = ["run", "-i", "--rm", "--restart=Never", "--image", images::REQUEST, "request", "--"];
+    let address = format!("--address={address}");
+    kubectl.run(&[&line[..], more, &[&address]].concat())
+}
+
+/// The answers among the lines that it printed.
+fn answers(printed: &str) -> Vec<&str> {
+    printed.lines().filter(|line| line.contains("hello from cluster")).collect()
+}
+
+/// Writes down every derived Service that is ever seen in a cluster.
+fn watched(bed: &Bed, seen: &Arc<Mutex<Vec<String>>>) -> Vec<AbortOnDropHandle<()>> {
+    let watch = |member: usize| {
+        let services: Api<Service> = Api::all(bed.member(member).client.clone());
+        let seen = seen.clone();
+        let task = async move {
+            let stream = watcher(services, watcher::Config::default()).default_backoff().applied_objects();
+            let noted = stream.try_for_each(async |service| {
+                if service.name_any().starts_with("derived-") {
+                    let line = format!("member{member} {}", service.name_any());
+                    seen.lock().expect("no test panics with it").push(line);
+                }
+                Ok(())
+            });
+            drop(noted.await);
+        };
+        AbortOnDropHandle::new(tokio::spawn(task))
+    };
+    (1..=bed.members.len()).map(watch).collect()
+}
+
+pub(crate) async fn story_004_the_request_pod_in_member2_prints_member1s_line_every_second(
+    _: Arc<Bed>,
+) -> Result<()> {
+    let bed = Arc::new(Bed::start(Spec::nodes(3), None).await?);
+    let seen = Arc::default();
+    let _watches = watched(&bed, &seen);
+    for member in &bed.members {
+        bed.join(&member.name, &["--skip-crds"]).await?;
+    }
+    for member in &bed.members {
+        fleet::until_ready(&bed.hub.client, &member.name, "True").await?;
+    }
+    let scene = Scene { bed: bed.clone(), namespace: "default".to_owned() };
+    for file in ["1-crds.yaml", "2-workload.yaml", "3-export.yaml", "4-import.yaml"] {
+        for document in documents("004", file)? {
+            bed.kubectl("hub").apply(&document)?;
+            scene.settles().await?;
+        }
+    }
+    scene.arrives(&[2], "Service derived-serve").await?;
+    let address = scene.field(2, "Service derived-serve", "/spec/clusterIP").await?;
+    let address = address.as_str().context("it is no text")?;
+    bed.kubectl("member1").run(&["rollout", "status", "deployment/serve", "--timeout=60s"])?;
+    let member2 = bed.kubectl("member2");
+    until("the request pod prints member1's line every second", PATIENCE, async || {
+        let printed = request(&member2, address, &["--duration=3s"])?;
+        let line = "'hello from cluster member1 (Node: member1-control-plane Pod: serve-";
+        let answers = answers(&printed);
+        ensure!(answers.len() == 3 && answers.iter().all(|answer| answer.contains(line)), "{printed}");
+        Ok(())
+    })
+    .await?;
+    scene.settles().await?;
+    let seen: Vec<String> = seen.lock().expect("no test panics with it").clone();
+    ensure!(!seen.is_empty() && seen.iter().all(|one| one == "member2 derived-serve"), "{seen:?}");
+    end(bed).await
+}
+
+/// What the document does with `edit-meta`: a cluster's slice under another name and with the import's label alone.
+fn by_hand(kubectl: &Kubectl) -> Result<Value> {
+    let all =
+        kubectl.run(&["get", "endpointslice", "-l", "kubernetes.io/service-name=serve", "-o", "json"])?;
+    let slice: Value = serde_json::from_str(&all)?;
+    let slice = &slice["items"][0];
+    ensure!(!slice["endpoints"].as_array().is_none_or(Vec::is_empty), "it has no endpoint yet");
+    let name = slice["metadata"]["name"].as_str().context("it has no name")?;
+    Ok(json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": { "name": format!("imported-{name}"), "labels": { "multicluster.kubernetes.io/service-name": "serve" } },
+        "addressType": slice["addressType"], "endpoints": slice["endpoints"], "ports": slice["ports"],
+    }))
+}
+
+/// Agents in all members, and no hub.
+async fn agents_alone(bed: &Bed) -> Result<Vec<Component>> {
+    let binary = tokio::task::spawn_blocking(tombolo::binary).await??;
+    let mut agents = Vec::new();
+    for member in 1..=bed.members.len() {
+        bed.prepare_member(member)?;
+        agents.push(bed.start_agent(&binary, member, "agent", &[], Manner::default()).await?);
+    }
+    Ok(agents)
+}
+
+pub(crate) async fn story_002_two_clusters_by_hand_share_one_address_without_any_hub(
+    _: Arc<Bed>,
+) -> Result<()> {
+    let bed = Arc::new(Bed::start(Spec::nodes(2).bare(), None).await?);
+    let agents = agents_alone(&bed).await?;
+    let scene = Scene { bed: bed.clone(), namespace: "demo".to_owned() };
+    let clusters = [1, 2].map(|member| bed.kubectl(&format!("member{member}")));
+    let clusters: Vec<Kubectl> =
+        clusters.into_iter().map(|cluster| cluster.in_namespace("demo")).collect::<Result<_>>()?;
+    for (cluster, workload) in clusters.iter().zip(["dep1.yaml", "dep2.yaml"]) {
+        for document in documents("002", workload)?.into_iter().chain(documents("002", "svc.yaml")?) {
+            cluster.apply(&document)?;
+        }
+    }
+    let mut slices = Vec::new();
+    for cluster in &clusters {
+        slices.push(until("the Service has endpoints", PATIENCE, async || by_hand(cluster)).await?);
+    }
+    for cluster in &clusters {
+        for document in
+            [documents("002", "serviceimport.yaml")?, documents("002", "serviceimport-with-vip.yaml")?]
+        {
+            cluster.apply(&document.concat())?;
+        }
+        for slice in &slices {
+            cluster.apply(&slice.to_string())?;
+        }
+    }
+    for (member, cluster) in (1..).zip(&clusters) {
+        one_address_for_both(&scene, member, cluster).await?;
+        with_an_address_of_ones_own(&scene, member).await?;
+    }
+    drop(agents);
+    end(bed).await
+}
+
+/// The import's address is answered by both clusters; the Service's own name is answered by its cluster alone.
+async fn one_address_for_both(scene: &Scene, member: usize, cluster: &Kubectl) -> Result<()> {
+    let here = format!("hello from cluster {member} (Node: member{member}-");
+    let often = &["--interval=50ms", "--duration=2s"][..];
+    scene.arrives(&[member], "Service derived-serve").await?;
+    let vip = until("the import has its address", PATIENCE, async || {
+        let ip = scene.field(member, "ServiceImport serve", "/spec/ips/0").await?;
+        Ok(ip.as_str().context("it is no text")?.to_owned())
+    })
+    .await?;
+    until("both clusters answer", PATIENCE, async || {
+        let printed = request(cluster, &vip, often)?;
+        let from = |number: usize| {
+            answers(&printed).iter().filter(|line| line.contains(&format!("cluster {number} ("))).count()
+        };
+        ensure!(from(1) > 0 && from(2) > 0 && !printed.contains("failed"), "{printed}");
+        Ok(())
+    })
+    .await?;
+    let printed = request(cluster, "serve.demo.svc.cluster.local", often)?;
+    let local = answers(&printed);
+    ensure!(!local.is_empty() && local.iter().all(|line| line.contains(&here)), "{printed}");
+    let printed = request(cluster, "serve.demo.svc.clusterset.local", often)?;
+    ensure!(answers(&printed).iter().any(|line| !line.contains(&here)), "{printed}");
+    Ok(())
+}
+
+/// An address that the cluster's range does not have stays as the user wrote it, and the condition says what serves instead.
+async fn with_an_address_of_ones_own(scene: &Scene, member: usize) -> Result<()> {
+    let (_, message) = condition(scene, member, "ServiceImport serve-with-vip", "Ready", "False").await?;
+    ensure!(message.contains("1.2.3.4") && message.contains("range of valid IPs"), "{message}");
+    scene.still_says(member, "ServiceImport serve-with-vip", "/spec/ips", json!(["1.2.3.4"])).await?;
+    let other = scene.field(member, "Service derived-serve-with-vip", "/spec/clusterIP").await?;
+    ensure!(other != "1.2.3.4", "{other}");
+    Ok(())
+}
+
+pub(crate) async fn story_000_an_exported_service_answers_by_its_name_in_the_other_cluster(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "monti", &[1]).await?;
+    let member1 = bed.kubectl("member1");
+    for document in documents("000", "1-workload.yaml")? {
+        member1.apply(&document)?;
+    }
+    let line = ["export", "monti-host", "--namespace", "monti", "--context", "member1"];
+    let exported = bed.tombolo(&line).await?;
+    let said = String::from_utf8_lossy(&exported.stdout);
+    ensure!(
+        exported.status.success() && said.contains("reachable as monti-host.monti.svc.clusterset.local"),
+        "{said}{}",
+        String::from_utf8_lossy(&exported.stderr)
+    );
+    scene.is_absent(&[2, 3], "ServiceImport monti-host").await?;
+    // 11. Create NS `monti` on cluster2.
+    scene.apply(2, [scene.here()]).await?;
+    let pods = member1.run(&["-n", "monti", "rollout", "status", "deployment/monti-deployment-server"])?;
+    ensure!(pods.contains("successfully rolled out"), "{pods}");
+    let get = "for i in $(seq 20); do curl -s -m 2 http://monti-host.monti.svc.clusterset.local:8091; done";
+    until("both pods answer by the name", Duration::from_secs(60), async || {
+        let said = in_pod(&bed, 2, get).await?;
+        let mut hosts: Vec<String> = said
+            .lines()
+            .map(|line| {
+                let answer: Value = serde_json::from_str(line).unwrap_or_default();
+                answer["hostname"].as_str().unwrap_or_default().to_owned()
+            })
+            .collect();
+        ensure!(hosts.len() == 20, "20 calls got {said:?}");
+        hosts.sort();
+        hosts.dedup();
+        ensure!(hosts.len() == 2, "answered by {hosts:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Ends a bed that a test brought along.
+pub(crate) async fn end(bed: Arc<Bed>) -> Result<()> {
+    tokio::task::spawn_blocking(move || drop(bed)).await.context("the bed did not end")
+}
