@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::{bed::Bed, progress::say, tools::Tool, wait::until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+const A_MOMENT: Duration = Duration::from_secs(2);
 
 /// A bed on which a story is played, and how far it is.
 #[derive(Debug)]
@@ -56,7 +57,13 @@ impl Stage {
         println!("\n── {title}");
         title.clone_into(&mut self.step);
         self.bed.check()?;
-        self.bed.check_tombolo().await
+        let Err(silent) = self.bed.check_tombolo().await else { return Ok(()) };
+        // What dies closes its sockets a moment before the kernel says that it ended; its end says more than its silence.
+        let ended = until("something ended", A_MOMENT, async || match self.bed.check() {
+            Ok(()) => bail!("everything runs"),
+            Err(ended) => Ok(ended),
+        });
+        Err(ended.await.unwrap_or(silent))
     }
 
     /// Runs a command as it is shown, prints what it prints, and fails if it fails.

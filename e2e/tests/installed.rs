@@ -2,18 +2,31 @@
 //!
 //! The hub's pods run in the host cluster and serve the hub's API server, by a kubeconfig in a Secret; the agents run in their members.
 
-use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
+    core::GroupVersionKind,
+};
 use tombolo_e2e::{
     bed::{Bed, Spec},
     helm::{Chart, Helm, NAMESPACE},
     images,
     kubectl::Kubectl,
     suite, tests,
-    wait::{Final, until},
+    wait::until,
 };
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -46,6 +59,24 @@ fn refuses(kubectl: &Kubectl) -> Result<()> {
         "it was answered {refusal:?}"
     );
     Ok(())
+}
+
+/// The names of pods.
+async fn names(pods: &Api<Pod>) -> Result<BTreeSet<String>> {
+    Ok(pods.list_metadata(&ListParams::default()).await?.into_iter().map(|pod| pod.name_any()).collect())
+}
+
+/// Writes a ServiceImport that is good, and another one, and so on, as fast as they are taken.
+async fn write_until_refused(client: &Client, writes: &AtomicU16) -> Result<()> {
+    let kind =
+        ApiResource::from_gvk(&GroupVersionKind::gvk("multicluster.x-k8s.io", "v1alpha1", "ServiceImport"));
+    let imports: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
+    loop {
+        let number = writes.load(Ordering::Relaxed);
+        let manifest: DynamicObject = serde_saphyr::from_str(&import(number % 60_000 + 1))?;
+        imports.patch("tried", &PatchParams::apply("test").force(), &Patch::Apply(manifest)).await?;
+        writes.store(number.saturating_add(1), Ordering::Relaxed);
+    }
 }
 
 /// Makes the hub's account on the hub, and its pods in the host cluster.
@@ -128,19 +159,25 @@ async fn a_hub_in_its_own_cluster_refuses_no_good_write_while_its_replicas_are_e
     host.run(&[&rollout[..], &["--timeout=120s"]].concat())?;
     until("it refuses what makes no sense", PATIENCE, async || refuses(&host)).await?;
 
+    let client = &bed.host.as_ref().context("there is a host cluster")?.client;
+    let replicas: Api<Pod> = Api::namespaced(client.clone(), "own");
+    let before = names(&replicas).await?;
     helm.install(&bed, "host", Chart::Hub, &["podAnnotations.round=second"])?;
-    let (mut number, mut writes) = (0, 0);
-    until("the replicas are exchanged", PATIENCE, async || {
-        number = number % 60_000 + 1;
-        host.apply(&import(number)).map_err(|e| Final(format!("after {writes} writes: {e:#}")))?;
-        writes += 1;
-        host.run(&[&rollout[..], &["--watch=false"]].concat()).and_then(|said| {
-            ensure!(said.contains("successfully rolled out"), "{said}");
-            Ok(())
-        })
-    })
-    .await?;
-    ensure!(writes > 5, "only {writes} writes were tried");
+    // The old ones serve on for a while when the new ones are ready: only when they are gone, everything was tried.
+    let exchanged = until("the replicas are exchanged", PATIENCE, async || {
+        let now = names(&replicas).await?;
+        ensure!(now.len() == 2 && now.is_disjoint(&before), "there were {before:?} and are {now:?}");
+        Ok(())
+    });
+    let writes = AtomicU16::new(0);
+    tokio::select! {
+        exchanged = exchanged => exchanged?,
+        refused = write_until_refused(client, &writes) =>
+            refused.with_context(|| format!("after {} writes", writes.load(Ordering::Relaxed)))?,
+    }
+    let writes = writes.into_inner();
+    println!("{writes} writes while the replicas were exchanged, none refused");
+    ensure!(writes > 20, "only {writes} writes were tried");
 
     helm.uninstall(&bed, "host", Chart::Hub)?;
     let kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
