@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
+use tokio::sync::Mutex;
 
 pub use self::spec::Spec;
 use crate::{
@@ -25,6 +26,10 @@ use crate::{
     tombolo::{self, Component, Manner, Place, Role},
     tools::{Tool, Tools},
 };
+
+/// Held by the bed of this process that is being started: a start keeps all cores busy, and several at once take longer than one after
+/// the other.
+static STARTING: Mutex<()> = Mutex::const_new(());
 
 /// A running bed. What is first in it ends first.
 #[derive(Debug)]
@@ -61,6 +66,7 @@ impl Bed {
         let spec = Spec { nodes: spec.nodes || spec.host, ..spec };
         let asked = spec.clone();
         let (tools, archives) = tokio::task::spawn_blocking(move || asked.provide()).await??;
+        let _turn = STARTING.lock().await;
         let dir = dir.map(std::path::absolute).transpose()?;
         let mut trace = Trace { record: Record::claim(Claim { dir, network: spec.nodes })? };
         trace.record.files = ["state", "logs"].map(str::to_owned).to_vec();

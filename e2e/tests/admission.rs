@@ -24,7 +24,10 @@ use corpus::{
     every_refused_manifest_gets_exactly_its_message, every_warned_manifest_gets_exactly_its_warnings,
 };
 use gallery::every_manifest_of_the_stories_and_of_the_gallery_applies;
-use malformed::whatever_is_sent_to_the_webhook_it_answers_and_goes_on;
+use malformed::{
+    a_connection_that_is_not_used_for_a_while_is_not_closed_by_the_webhook,
+    whatever_is_sent_to_the_webhook_it_answers_and_goes_on,
+};
 use mutation::the_same_is_filled_in_whichever_way_it_is_written_and_nothing_more;
 use outage::{
     a_hub_is_ready_only_when_it_has_read_every_kind,
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
             a_service_that_nobody_exports_is_stored_as_it_was_written,
             labels_and_annotations_to_export_have_a_size_limit,
             whatever_is_sent_to_the_webhook_it_answers_and_goes_on,
+            a_connection_that_is_not_used_for_a_while_is_not_closed_by_the_webhook,
             fields_that_this_release_does_not_know_are_kept_to_the_byte,
             without_the_webhook_services_are_made_policies_are_refused_and_deleted,
             a_hub_is_ready_only_when_it_has_read_every_kind,

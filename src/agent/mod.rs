@@ -125,7 +125,8 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let work = async {
         let _ending = stop.clone().drop_guard();
         tokio::select! {
-            () = connection::keep("agent", &reader, &part, &stop) => Ok(()),
+            never = connection::keep("agent", &reader, &part) => match never {},
+            () = stop.cancelled() => Ok(()),
             ended = watches.join_next() => bail!("a watch ended: {ended:?}"),
             ended = agent.work(&claim) => ended,
         }

@@ -119,11 +119,12 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let webhook =
         args.webhook.run(&client, &args.namespace, view.clone(), &readiness, &metrics.webhook, stop.clone());
     readiness.serve(&args.health, &metrics, stop.clone()).await?;
-    // Anything that ends, ends all: a hub that does half of its work would look well.
+    // Anything that ends, ends all: a hub that does half of its work would look well. Told to stop, it goes on until the webhook has ended:
+    // what that still answers it knows from the watches, and without the lead nothing is written.
     let work = async {
         let _ending = stop.clone().drop_guard();
         tokio::select! {
-            () = connection::keep("hub", &client, &part, &stop) => Ok(()),
+            never = connection::keep("hub", &client, &part) => match never {},
             ended = webhook => ended.context("the webhook ended"),
             ended = watches.join_next() => bail!("a watch ended: {ended:?}"),
             ended = propagate(propagation, &config, view, &claim, &changed, &metrics), if propagates => ended.context("the propagator ended"),

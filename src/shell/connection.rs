@@ -1,6 +1,7 @@
 //! The connection to one API server: found by a kubeconfig or from inside a pod, checked for its version, watched.
 
 use std::{
+    convert::Infallible,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,7 +11,6 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{client, health::Part};
 
@@ -51,8 +51,8 @@ struct Version {
     minor: u32,
 }
 
-/// Keeps looking at the API server and says whether it answers, until told to stop.
-pub async fn keep(role: &str, client: &Client, part: &Part, stop: &CancellationToken) {
+/// Keeps looking at the API server and says whether it answers, for as long as it is asked.
+pub async fn keep(role: &str, client: &Client, part: &Part) -> Infallible {
     loop {
         let state = match tokio::time::timeout(TIMEOUT, look(client)).await {
             Ok(state) => state.map_err(|e| format!("{e:#}")),
@@ -64,10 +64,7 @@ pub async fn keep(role: &str, client: &Client, part: &Part, stop: &CancellationT
                 Err(reason) => tracing::warn!(role, reason, "not ready"),
             }
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 

@@ -91,7 +91,7 @@ impl Args {
                 port: 443,
             },
         };
-        let user = whoami(client, &stop).await?;
+        let Some(user) = stop.run_until_cancelled(whoami(client)).await.transpose()? else { return Ok(()) };
         let certificates = async {
             match (&self.tls_cert_file, &self.tls_key_file, &self.webhook_ca_file) {
                 (Some(certificate), Some(key), Some(authorities)) => {
@@ -120,7 +120,7 @@ impl Args {
 }
 
 /// Who we are to the API server, so that what we write does not pass through our own webhook.
-async fn whoami(client: &Client, stop: &CancellationToken) -> Result<String> {
+async fn whoami(client: &Client) -> Result<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     loop {
         match reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await {
@@ -130,9 +130,6 @@ async fn whoami(client: &Client, stop: &CancellationToken) -> Result<String> {
             }
             Err(e) => tracing::warn!("failed to ask the API server who we are, trying again: {e:#}"),
         }
-        tokio::select! {
-            () = stop.cancelled() => anyhow::bail!("stopped before the API server answered"),
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

@@ -1,7 +1,7 @@
 //! What no API server would send, straight to the webhook's port over TLS.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::Arc,
     time::Duration,
@@ -21,6 +21,10 @@ use crate::said::{run, stored};
 
 /// An API server gives up after five seconds, and so does the webhook.
 const SLOWEST: Duration = Duration::from_secs(7);
+/// Longer than anything that the webhook waits for within a request.
+const UNUSED: Duration = Duration::from_secs(8);
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 /// The webhook, by the address and the authorities that API servers have.
 #[derive(Clone)]
@@ -66,6 +70,37 @@ pub(crate) async fn whatever_is_sent_to_the_webhook_it_answers_and_goes_on(bed: 
         "spec": { "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "a" }] },
     });
     run(&bed, &["create", "-f", "-"], &policy).await.map(drop)
+}
+
+/// API servers keep connections for 90 s and lose the request that they send on one while the other side closes it.
+pub(crate) async fn a_connection_that_is_not_used_for_a_while_is_not_closed_by_the_webhook(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let webhook = Webhook::of(&bed).await?;
+    tokio::task::spawn_blocking(move || {
+        let mut stream = webhook.connect(UNUSED)?;
+        for _ in 0..2 {
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: webhook\r\n\r\n")?;
+            let answer = read(&mut stream)?;
+            ensure!(answer.starts_with("HTTP/1.1 404"), "{answer:?}");
+            // Nothing is to be heard: neither more of an answer, nor the end.
+            let heard = stream.read(&mut [0; 1]).map_err(|e| e.kind());
+            ensure!(heard == Err(ErrorKind::WouldBlock), "within {UNUSED:?} it was {heard:?}");
+        }
+        Ok(())
+    })
+    .await?
+}
+
+/// Reads an answer without a body.
+fn read(stream: &mut Stream) -> Result<String> {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).context("the connection ended before the answer did")?;
+        answer.extend(byte);
+    }
+    Ok(String::from_utf8(answer)?)
 }
 
 // === impl Webhook ===
@@ -137,13 +172,18 @@ impl Webhook {
         tokio::task::spawn_blocking(move || self.exchange(&request)).await?
     }
 
-    /// Sends as much of a request as is taken, and gives back the answer.
-    fn exchange(&self, request: &[u8]) -> Result<String> {
+    /// A connection on which a wait for an answer is given up after a while.
+    fn connect(&self, patience: Duration) -> Result<Stream> {
         let connection = ClientConnection::new(self.config.clone(), ServerName::from(self.address.ip()))?;
         let socket = TcpStream::connect_timeout(&self.address, SLOWEST)?;
-        socket.set_read_timeout(Some(SLOWEST))?;
+        socket.set_read_timeout(Some(patience))?;
         socket.set_write_timeout(Some(SLOWEST))?;
-        let mut stream = StreamOwned::new(connection, socket);
+        Ok(StreamOwned::new(connection, socket))
+    }
+
+    /// Sends as much of a request as is taken, and gives back the answer.
+    fn exchange(&self, request: &[u8]) -> Result<String> {
+        let mut stream = self.connect(SLOWEST)?;
         // An answer may come, and the connection may end, before all is said; what has come is read all the same.
         let _ = stream.write_all(request).and_then(|()| stream.flush());
         let StreamOwned { conn: mut connection, sock: mut socket } = stream;
