@@ -3,6 +3,7 @@
 pub mod admission;
 mod noop;
 pub mod propagate;
+pub mod scale;
 pub mod services;
 mod ways;
 
@@ -23,6 +24,8 @@ pub enum Bench {
     Export(services::Args),
     /// What a changed endpoint costs until an importer sees it: a bare relay of one object, and Tombolo.
     Churn(services::Args),
+    /// What memory and time to start hub and agents take with many services and objects.
+    Scale(scale::Args),
     /// A webhook that does nothing, as the yardstick.
     #[command(hide = true)]
     Noop(noop::Args),
@@ -44,6 +47,7 @@ impl Bench {
             Self::Propagate(args) => args.run().await,
             Self::Export(args) => args.run(services::What::Export).await,
             Self::Churn(args) => args.run(services::What::Churn).await,
+            Self::Scale(args) => args.run().await,
             Self::Noop(args) => args.run().await,
         }
     }

@@ -35,4 +35,5 @@ pub mod stories;
 pub mod suite;
 pub mod tombolo;
 pub mod tools;
+pub mod transcript;
 pub mod wait;

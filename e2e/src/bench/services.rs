@@ -302,7 +302,7 @@ impl Ground {
 }
 
 /// A slice of a Service, whose addresses are those of a number.
-fn slice(name: &str, number: usize) -> Value {
+pub(super) fn slice(name: &str, number: usize) -> Value {
     let (a, b) = (number / 250 % 250, number % 250 + 1);
     let endpoints: Vec<_> = (1..=ENDPOINTS)
         .map(|endpoint| json!({ "addresses": [format!("10.{}.{a}.{b}", 100 + endpoint)], "conditions": { "ready": true } }))
