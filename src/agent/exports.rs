@@ -53,7 +53,7 @@ impl Agent {
                 let record = record::write(&service);
                 let told = self.tell(export, Some(&record), valid());
                 // Neither cuts the other off: a request that was sent is waited for.
-                let (told, written) = join(told, self.write_slices(wanted.clone(), &ours)).await;
+                let (told, written) = join(told, self.write_sources(key, wanted.clone(), &ours)).await;
                 told.and(written)?;
                 Ok(Exported::Something(service, wanted))
             }

@@ -37,6 +37,7 @@ pub use self::{
 };
 use super::{
     admit::cidr::Cidr,
+    change::Change,
     dead::Dead,
     freshness::Grade,
     ids::{ClusterName, ServiceKey},
@@ -107,6 +108,8 @@ struct Service {
     imports: BTreeMap<ClusterName, ImportSeen>,
     sources: BTreeMap<ClusterName, BTreeMap<Box<str>, Arc<EndpointSlice>>>,
     imported: BTreeMap<ClusterName, BTreeMap<Box<str>, SliceSeen>>,
+    /// Changes of endpoints on their way to an importer, by the slice that they become there.
+    underway: BTreeMap<(ClusterName, Box<str>), Change>,
 }
 
 // === impl Part ===

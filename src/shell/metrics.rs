@@ -1,5 +1,7 @@
 //! What Prometheus reads at `/metrics`, beside health. Labels are few and bounded: no object's name is ever one, but for members'.
 
+mod arrivals;
+
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -17,6 +19,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub use self::arrivals::Arrivals;
 use super::{lease::Claim, trouble::Trouble};
 use crate::decide::{exchange::Reason, ids::ClusterName};
 
@@ -51,6 +54,14 @@ pub struct Propagation {
     failures: Family<Labels, Counter>,
     fights: Counter,
     refused: Family<Refusal, Counter>,
+    /// How long changes take from end to end.
+    pub arrivals: Arrivals,
+}
+
+/// A label: the member that something is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Member {
+    member: String,
 }
 
 /// Whose object is not believed, and for what.
@@ -88,7 +99,8 @@ impl Default for Metrics {
             "Whether this replica leads and so may write: 1 or 0",
             leader.gauge.clone(),
         );
-        let propagation = Propagation::new(registry.sub_registry_with_prefix("propagation"));
+        let arrivals = Arrivals::new(&mut registry);
+        let propagation = Propagation::new(registry.sub_registry_with_prefix("propagation"), arrivals);
         let agent = Agent::new(registry.sub_registry_with_prefix("agent"));
         Self { registry: Arc::new(registry), webhook, leader, propagation, agent }
     }
@@ -139,15 +151,24 @@ impl Agent {
     }
 }
 
+// === impl Member ===
+
+impl Member {
+    fn of(member: &ClusterName) -> Self {
+        Self { member: member.to_string() }
+    }
+}
+
 // === impl Propagation ===
 
 impl Propagation {
-    fn new(registry: &mut Registry) -> Self {
+    fn new(registry: &mut Registry, arrivals: Arrivals) -> Self {
         let this = Self {
             writes: Family::default(),
             failures: Family::default(),
             fights: Counter::default(),
             refused: Family::default(),
+            arrivals,
         };
         registry.register("writes", "Writes to members by what they were for", this.writes.clone());
         registry.register(
@@ -192,6 +213,7 @@ impl Propagation {
 
     /// Forgets a member that is gone.
     pub fn forget(&self, member: &ClusterName) {
+        self.arrivals.forget(member);
         for reason in Reason::ALL {
             self.refused.remove(&Refusal { member: member.to_string(), reason: reason.name() });
         }
@@ -260,6 +282,10 @@ mod tests {
         metrics.agent.wrote("services");
         metrics.propagation.refused(&"member1".parse().unwrap(), Reason::Address);
         metrics.propagation.refused(&"member2".parse().unwrap(), Reason::Size);
+        let millis = Duration::from_millis;
+        metrics.propagation.arrivals.template(&"member1".parse().unwrap(), millis(3));
+        metrics.propagation.arrivals.endpoints(&"member1".parse().unwrap(), millis(0));
+        metrics.propagation.arrivals.endpoints(&"member2".parse().unwrap(), millis(5));
         metrics.propagation.forget(&"member2".parse().unwrap());
         assert!(metrics.text().unwrap().contains("tombolo_leader 0"));
         metrics.leader.follow(&Claim::always());
@@ -269,6 +295,10 @@ mod tests {
             "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
             "tombolo_webhook_certificate_failures_total 1",
             "tombolo_agent_writes_total{kind=\"services\"} 1",
+            "tombolo_template_to_member_seconds_bucket{le=\"0.002\",member=\"member1\"} 0",
+            "tombolo_template_to_member_seconds_bucket{le=\"0.004\",member=\"member1\"} 1",
+            "tombolo_template_to_member_seconds_bucket{le=\"65.536\",member=\"member1\"} 1",
+            "tombolo_endpoint_to_importer_seconds_bucket{le=\"0.001\",member=\"member1\"} 1",
             "tombolo_propagation_refused_total{member=\"member1\",reason=\"address\"} 1",
             "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
             "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",

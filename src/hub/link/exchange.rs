@@ -254,8 +254,17 @@ impl Session {
         };
         let slice = written?;
         self.engine.metrics.applied(false);
+        self.note_arrival(&slice);
         self.engine.exchange(|exchange| exchange.see_imported(&self.name, &slice));
         Ok(())
+    }
+
+    /// Counts how long the change took that the member has now, if it is one that was just seen.
+    fn note_arrival(&self, slice: &EndpointSlice) {
+        let change = self.engine.look_exchange(|exchange| exchange.arrives(&self.name, slice));
+        if let Some(took) = change.and_then(|change| change.age(clock::milliseconds())) {
+            self.engine.metrics.arrivals.endpoints(&self.name, took);
+        }
     }
 
     /// Makes a slice say that its cluster is silent. Nothing else is known of it, so the rest stays as it is.

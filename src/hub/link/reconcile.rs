@@ -193,6 +193,10 @@ impl Session {
             sent => sent?,
         };
         self.link_answered();
+        let waited = self.queue.answer(key);
+        if let Some(waited) = waited.filter(|_| !repair) {
+            self.engine.metrics.arrivals.template(&self.name, waited);
+        }
         {
             let mut seen = self.seen.lock();
             seen.applied.insert(key.clone(), applied);
