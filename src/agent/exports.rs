@@ -6,7 +6,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
 use super::{
-    Agent,
+    Agent, note_change,
     reconcile::{Exported, Look, Sight},
     versioned::Versioned,
 };
@@ -136,6 +136,7 @@ impl Agent {
     }
 
     fn wrote_export(&self, written: ServiceExport) {
+        note_change(&written, "a ServiceExport is answered");
         self.metrics.wrote("serviceexports");
         self.seen.lock().exports.take(written, false);
     }

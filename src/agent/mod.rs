@@ -21,7 +21,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use kube::Client;
+use kube::{Client, ResourceExt};
 use kube_runtime::events::Recorder;
 use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet};
@@ -29,8 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::watches::Seen;
 use crate::{
-    api::names::object,
-    decide::{agent::MANAGER, definition::Definition, ids::ServiceKey, merge::IpFamily},
+    api::names::{annotation, object},
+    decide::{agent::MANAGER, change::of_copy, definition::Definition, ids::ServiceKey, merge::IpFamily},
     shell::{
         client::client,
         connection,
@@ -139,6 +139,13 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     worked.and(elected)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Says which change of a copy was acted on, where the hub wrote it.
+fn note_change(object: &impl ResourceExt, what: &str) {
+    let change = object.annotations().get(annotation::APPLIED).map(|applied| of_copy(applied));
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    tracing::debug!(service = format!("{namespace}/{name}"), change, "{what}");
 }
 
 // === impl Agent ===
