@@ -9,6 +9,7 @@ mod exports;
 mod imports;
 mod properties;
 mod reconcile;
+mod state;
 mod store;
 mod versioned;
 mod watches;
@@ -118,6 +119,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
         waiting: Mutex::default(),
         exported_under: Mutex::default(),
     });
+    state::show(&agent, &claim, &readiness);
     let mut watches = watches::start(&agent, &readiness);
     watches.spawn(properties::keep(agent.clone(), claim.clone()));
     readiness.serve(&args.health, &metrics, stop.clone()).await?;

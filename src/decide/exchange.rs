@@ -11,6 +11,7 @@ mod refusals;
 mod seen;
 mod slices;
 mod summary;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -33,6 +34,7 @@ pub use self::{
         service_key, source_key,
     },
     summary::Summary,
+    tally::Tally,
     trust::{Reason, Refused},
 };
 use super::{
@@ -226,7 +228,7 @@ impl Exchange {
     }
 
     /// How fresh what is known of a cluster is.
-    fn grade(&self, cluster: &ClusterName) -> Grade {
+    pub fn grade(&self, cluster: &ClusterName) -> Grade {
         self.grades.get(cluster).copied().unwrap_or_default()
     }
 

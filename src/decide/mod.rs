@@ -35,5 +35,6 @@ pub mod property;
 pub mod record;
 pub mod rotation;
 pub mod select;
+pub mod sum;
 pub mod view;
 pub mod world;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 
 /// The first wait after a failure; each further one doubles it.
@@ -80,6 +81,21 @@ pub struct Load {
     pub later: usize,
     /// How long the next change has been waiting.
     pub oldest: Duration,
+}
+
+// === impl Load ===
+
+impl Load {
+    /// How many keys are in which state.
+    pub fn states(&self) -> [(&'static str, usize); 3] {
+        [("waiting", self.waiting), ("working", self.working), ("later", self.later)]
+    }
+
+    /// As whoever looks for a fault is told.
+    pub fn told(&self) -> Value {
+        let Self { waiting, working, later, oldest } = self;
+        json!({ "waiting": waiting, "working": working, "later": later, "oldestMilliseconds": oldest.as_millis() as u64 })
+    }
 }
 
 // === impl Queue ===

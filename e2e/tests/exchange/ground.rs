@@ -20,7 +20,7 @@ const ALONE: &str = "--leader-elect=false";
 pub(crate) struct Fleet {
     pub(crate) bed: Arc<Bed>,
     pub(crate) hub: Option<Component>,
-    agents: Vec<Option<Component>>,
+    pub(crate) agents: Vec<Option<Component>>,
     program: PathBuf,
     /// Flags that all of them get.
     flags: Vec<String>,
@@ -80,11 +80,6 @@ impl Fleet {
     /// Kills an agent.
     pub(crate) fn stop_agent(&mut self, member: usize) {
         self.agents[member - 1] = None;
-    }
-
-    /// A member's agent.
-    pub(crate) fn agent(&self, member: usize) -> Result<&Component> {
-        self.agents[member - 1].as_ref().context("there is no agent")
     }
 
     pub(crate) async fn metrics(&self) -> Result<String> {

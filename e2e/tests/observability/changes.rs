@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tombolo_e2e::{
     bed::Bed,
     scene::{PATIENCE, Scene, object, places},
+    tombolo::Component,
     wait::until,
 };
 
@@ -66,6 +67,8 @@ pub(crate) async fn a_change_is_followed_and_measured_from_the_agent_to_the_impo
     let sum = number(&metrics, "tombolo_endpoint_to_importer_seconds_sum{member=\"member2\"}")?;
     ensure!(sum < PATIENCE.as_secs_f64(), "{sum} seconds");
 
+    members_are_measured(&fleet).await?;
+    state_is_shown(&fleet).await?;
     copies_are_followed(&fleet, &scene).await?;
     nothing_is_rewritten(&mut fleet, &scene).await
 }
@@ -111,6 +114,52 @@ async fn copies_are_followed(fleet: &Fleet, scene: &Scene) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Members, queues and requests are in the metrics of hub and agent.
+async fn members_are_measured(fleet: &Fleet) -> Result<()> {
+    let hub = fleet.metrics().await?;
+    for (name, wanted) in [
+        ("tombolo_member_ready{member=\"member2\"}", 1.0),
+        ("tombolo_member_agent_ready{member=\"member2\"}", 1.0),
+        ("tombolo_member_freshness{member=\"member2\",grade=\"fresh\"}", 1.0),
+        ("tombolo_queue_depth{member=\"member2\",of=\"services\",state=\"later\"}", 0.0),
+        ("tombolo_services_in_conflict", 0.0),
+        ("tombolo_stale_slices{member=\"member1\",mark=\"kept\"}", 0.0),
+    ] {
+        ensure!(hub.contains(name) && number(&hub, name)? == wanted, "{name} is not {wanted}:\n{hub}");
+    }
+    let agent = fleet.agents[0].as_ref().context("there is an agent")?.says("/metrics").await?;
+    for (metrics, name) in [
+        (&hub, "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"well\"}"),
+        (&hub, "tombolo_api_requests_total{verb=\"create\",code=\"2xx\"}"),
+        (&agent, "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"well\"}"),
+        (&agent, "tombolo_api_requests_total{verb=\"update\",code=\"2xx\"}"),
+    ] {
+        ensure!(number(metrics, name)? > 0.0, "{name} is not in\n{metrics}");
+    }
+    Ok(())
+}
+
+/// Hub and agent show how they are inside, and nothing secret.
+async fn state_is_shown(fleet: &Fleet) -> Result<()> {
+    let shown = async |component: &Component| {
+        let answer = component.says("/debug/state").await?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("there is no body")?;
+        ensure!(head.starts_with("HTTP/1.0 200"), "{answer}");
+        Ok(serde_json::from_str::<Value>(body)?)
+    };
+    let hub = shown(fleet.hub.as_ref().context("there is a hub")?).await?;
+    let agent = shown(fleet.agents[0].as_ref().context("there is an agent")?).await?;
+    ensure!(hub["leader"] == true && hub["view"]["clusters"]["count"] == 2, "{hub:#}");
+    let member = &hub["members"]["member1"];
+    ensure!(member["health"] == "Ready" && member["services"]["exports"]["count"] == 1, "{hub:#}");
+    ensure!(agent["cluster"] == "member1" && agent["stores"]["serviceexports"]["count"] == 1, "{agent:#}");
+    for shown in [&hub, &agent] {
+        let text = shown.to_string();
+        ensure!(!text.contains("10.1.0.1") && !text.contains("eyJ"), "it shows more than numbers: {text}");
+    }
+    Ok(())
 }
 
 /// Neither an agent nor a hub that starts anew writes a slice for the sake of its stamp.

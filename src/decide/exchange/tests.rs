@@ -11,6 +11,7 @@ mod renames;
 mod silence;
 mod slices;
 mod summary;
+mod tally;
 mod trust;
 
 use globset::{Glob, GlobSetBuilder};

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use prometheus_client::{
-    metrics::{
-        family::Family,
-        histogram::{Histogram, exponential_buckets},
-    },
-    registry::Registry,
+use prometheus_client::metrics::{
+    family::Family,
+    histogram::{Histogram, exponential_buckets},
 };
 
-use super::Member;
+use super::{Member, catalogue::Catalogue};
 use crate::decide::ids::ClusterName;
 
 /// How long changes take until they are where they are to be.
@@ -28,19 +25,21 @@ fn histogram() -> Histogram {
 // === impl Arrivals ===
 
 impl Arrivals {
-    pub(super) fn new(registry: &mut Registry) -> Self {
+    pub(super) fn new(all: &mut Catalogue) -> Self {
         let this = Self {
             templates: Family::new_with_constructor(histogram),
             endpoints: Family::new_with_constructor(histogram),
         };
-        registry.register(
+        all.add(
             "template_to_member_seconds",
             "From a change on the hub of what is to be in a member until the member has acknowledged it, by member",
+            &["member"],
             this.templates.clone(),
         );
-        registry.register(
+        all.add(
             "endpoint_to_importer_seconds",
             "From a change of endpoints that an exporting cluster's agent saw until an importing member has acknowledged it, by importer",
+            &["member"],
             this.endpoints.clone(),
         );
         this
