@@ -6,7 +6,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
 use super::{
-    Agent,
+    Agent, note_change,
     reconcile::{Exported, Look, Sight},
     versioned::Versioned,
 };
@@ -53,7 +53,7 @@ impl Agent {
                 let record = record::write(&service);
                 let told = self.tell(export, Some(&record), valid());
                 // Neither cuts the other off: a request that was sent is waited for.
-                let (told, written) = join(told, self.write_slices(wanted.clone(), &ours)).await;
+                let (told, written) = join(told, self.write_sources(key, wanted.clone(), &ours)).await;
                 told.and(written)?;
                 Ok(Exported::Something(service, wanted))
             }
@@ -136,6 +136,7 @@ impl Agent {
     }
 
     fn wrote_export(&self, written: ServiceExport) {
+        note_change(&written, "a ServiceExport is answered");
         self.metrics.wrote("serviceexports");
         self.seen.lock().exports.take(written, false);
     }

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::{
     Agent,
     derived::{Made, Target},
+    note_change,
     reconcile::{Look, Sight},
     versioned::Versioned,
 };
@@ -234,6 +235,7 @@ impl Agent {
     }
 
     fn wrote_import(&self, written: ServiceImport) -> Arc<ServiceImport> {
+        note_change(&written, "a ServiceImport is answered");
         self.metrics.wrote("serviceimports");
         let import = Arc::new(written.clone());
         self.seen.lock().imports.take(written, false);

@@ -9,6 +9,7 @@ mod exports;
 mod imports;
 mod properties;
 mod reconcile;
+mod state;
 mod store;
 mod versioned;
 mod watches;
@@ -21,7 +22,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use kube::Client;
+use kube::{Client, ResourceExt};
 use kube_runtime::events::Recorder;
 use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet};
@@ -29,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::watches::Seen;
 use crate::{
-    api::names::object,
-    decide::{agent::MANAGER, definition::Definition, ids::ServiceKey, merge::IpFamily},
+    api::names::{annotation, object},
+    decide::{agent::MANAGER, change::of_copy, definition::Definition, ids::ServiceKey, merge::IpFamily},
     shell::{
         client::client,
         connection,
@@ -118,6 +119,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
         waiting: Mutex::default(),
         exported_under: Mutex::default(),
     });
+    state::show(&agent, &claim, &readiness);
     let mut watches = watches::start(&agent, &readiness);
     watches.spawn(properties::keep(agent.clone(), claim.clone()));
     readiness.serve(&args.health, &metrics, stop.clone()).await?;
@@ -140,6 +142,13 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     worked.and(elected)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Says which change of a copy was acted on, where the hub wrote it.
+fn note_change(object: &impl ResourceExt, what: &str) {
+    let change = object.annotations().get(annotation::APPLIED).map(|applied| of_copy(applied));
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    tracing::debug!(service = format!("{namespace}/{name}"), change, "{what}");
 }
 
 // === impl Agent ===

@@ -1,6 +1,6 @@
 //! One service at a time: what is seen of it, what is to be, and the writes between the two.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 
@@ -122,10 +122,12 @@ impl Agent {
     pub(super) async fn reconcile_all(self: Arc<Self>) {
         loop {
             let key = self.queue.take().await;
+            let began = Instant::now();
             let done = match self.reconcile(&key).await {
                 Ok(done) => done,
                 Err(e) => self.failed(&key, &e),
             };
+            self.metrics.reconciles.note("services", done, began.elapsed());
             self.queue.done(&key, done);
         }
     }

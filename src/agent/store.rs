@@ -18,7 +18,7 @@ use crate::{
         ServiceExport, ServiceImport,
         names::{kubernetes, label, mcs},
     },
-    decide::{dead::Dead, ids::ServiceKey},
+    decide::{dead::Dead, ids::ServiceKey, sum::Sum},
 };
 
 /// Namespace and name.
@@ -112,6 +112,15 @@ impl<K: Kept> Store<K> {
     pub(super) fn of(&self, key: &ServiceKey) -> Vec<Arc<K>> {
         let names = self.by_service.get(key).into_iter().flatten();
         names.filter_map(|(namespace, name)| self.get(namespace, name)).collect()
+    }
+
+    /// How many objects there are, and a number that is another if any of them is.
+    pub(super) fn sum(&self) -> Sum {
+        let objects = self.all.iter().map(|(name, object)| {
+            let meta = object.meta();
+            (name, &meta.uid, &meta.resource_version)
+        });
+        Sum::of(objects)
     }
 
     /// Whether there is an object of a sort.

@@ -1,6 +1,9 @@
 //! The agent's writes: each at most once for what was seen, and taken note of at once.
 
-use std::sync::Arc;
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+};
 
 use futures::future::join_all;
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
@@ -14,10 +17,15 @@ use serde_json::json;
 use super::Agent;
 use crate::{
     api::names::kubernetes,
-    decide::agent::{
-        MANAGER,
-        slices::{Step, steps},
+    decide::{
+        agent::{
+            MANAGER,
+            slices::{Step, steps},
+        },
+        change::Change,
+        ids::ServiceKey,
     },
+    shell::clock,
 };
 
 /// How objects are made and replaced.
@@ -39,6 +47,11 @@ fn gone<T>(result: kube::Result<T>) -> kube::Result<()> {
     }
 }
 
+/// The namespace of slices, which is the same for all that belong to a service.
+fn namespace(wanted: &[EndpointSlice], ours: &[Arc<EndpointSlice>]) -> Option<String> {
+    wanted.first().or(ours.first().map(|slice| &**slice)).and_then(ResourceExt::namespace)
+}
+
 // === impl Agent ===
 
 impl Agent {
@@ -48,11 +61,45 @@ impl Agent {
         wanted: Vec<EndpointSlice>,
         ours: &[Arc<EndpointSlice>],
     ) -> kube::Result<()> {
-        let namespace =
-            wanted.first().or(ours.first().map(|slice| &**slice)).and_then(ResourceExt::namespace);
-        let Some(namespace) = namespace else { return Ok(()) };
-        let steps = steps(wanted, ours, |name| self.seen.lock().slices.get(&namespace, name));
-        let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), &namespace);
+        let Some(namespace) = namespace(&wanted, ours) else { return Ok(()) };
+        let steps = self.steps(&namespace, wanted, ours);
+        self.take_steps(&namespace, steps).await
+    }
+
+    /// Makes the source slices of a service what they are to be. Those that change say by which change of endpoints.
+    pub(super) async fn write_sources(
+        &self,
+        key: &ServiceKey,
+        wanted: Vec<EndpointSlice>,
+        ours: &[Arc<EndpointSlice>],
+    ) -> kube::Result<()> {
+        let steps = self.steps(key.namespace.as_str(), wanted, ours);
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let change = self.change(key);
+        let slices = steps.len();
+        let steps = steps.into_iter().map(|step| step.stamped(&change)).collect();
+        self.take_steps(key.namespace.as_str(), steps).await?;
+        tracing::debug!(service = %key, change = %change.id, slices, "the source slices follow a change of endpoints");
+        Ok(())
+    }
+
+    /// The change that a service is looked at for: when it was seen, under a name of its own.
+    fn change(&self, key: &ServiceKey) -> Change {
+        let waited = self.queue.waited(key).unwrap_or_default();
+        let waited = i64::try_from(waited.as_millis()).unwrap_or_default();
+        // Every state has keys of its own, which nobody can guess: that is all that is asked of a name.
+        let number = RandomState::new().build_hasher().finish();
+        Change { id: format!("{:012x}", number >> 16).into(), at: clock::milliseconds() - waited }
+    }
+
+    fn steps(&self, namespace: &str, wanted: Vec<EndpointSlice>, ours: &[Arc<EndpointSlice>]) -> Vec<Step> {
+        steps(wanted, ours, |name| self.seen.lock().slices.get(namespace, name))
+    }
+
+    async fn take_steps(&self, namespace: &str, steps: Vec<Step>) -> kube::Result<()> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), namespace);
         let done = join_all(steps.into_iter().map(|step| self.write_slice(&api, step))).await;
         done.into_iter().collect()
     }

@@ -66,6 +66,9 @@ pub mod annotation {
     pub const PORT_NAMES: &str = "tombolo.dev/port-names";
     /// On an imported slice: its cluster is silent; `kept` as it was, or `withdrawn` since other clusters serve.
     pub const STALE: &str = "tombolo.dev/stale";
+    /// On a source slice, and on the imported ones that are made of it: the change of endpoints that they were last written for, as an id
+    /// and the milliseconds since 1970 when the agent saw it. It is followed by that, and never written for its own sake.
+    pub const CHANGE: &str = "tombolo.dev/change";
     /// On an imported slice: the origin of the export that it is made by, where that is a copy which goes with its template.
     pub const EXPORT_TEMPLATE: &str = "tombolo.dev/export-template";
     /// On a ServiceExport, ServiceImport, Service or Namespace: what is done about port conflicts.

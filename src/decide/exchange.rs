@@ -11,6 +11,7 @@ mod refusals;
 mod seen;
 mod slices;
 mod summary;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -33,10 +34,12 @@ pub use self::{
         service_key, source_key,
     },
     summary::Summary,
+    tally::Tally,
     trust::{Reason, Refused},
 };
 use super::{
     admit::cidr::Cidr,
+    change::Change,
     dead::Dead,
     freshness::Grade,
     ids::{ClusterName, ServiceKey},
@@ -107,6 +110,8 @@ struct Service {
     imports: BTreeMap<ClusterName, ImportSeen>,
     sources: BTreeMap<ClusterName, BTreeMap<Box<str>, Arc<EndpointSlice>>>,
     imported: BTreeMap<ClusterName, BTreeMap<Box<str>, SliceSeen>>,
+    /// Changes of endpoints on their way to an importer, by the slice that they become there.
+    underway: BTreeMap<(ClusterName, Box<str>), Change>,
 }
 
 // === impl Part ===
@@ -223,7 +228,7 @@ impl Exchange {
     }
 
     /// How fresh what is known of a cluster is.
-    fn grade(&self, cluster: &ClusterName) -> Grade {
+    pub fn grade(&self, cluster: &ClusterName) -> Grade {
         self.grades.get(cluster).copied().unwrap_or_default()
     }
 

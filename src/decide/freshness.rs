@@ -46,12 +46,29 @@ pub struct Limits {
 }
 
 /// What an imported slice says of the freshness of its cluster, as an annotation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     /// Its endpoints are kept as they were.
     Kept,
     /// They are not ready, since others are.
     Withdrawn,
+}
+
+// === impl Grade ===
+
+impl Grade {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Fresh, Self::Silent, Self::Stale, Self::Lost];
+
+    /// As metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Silent => "silent",
+            Self::Stale => "stale",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 // === impl Silence ===

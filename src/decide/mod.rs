@@ -9,6 +9,7 @@
 pub mod action;
 pub mod admit;
 pub mod agent;
+pub mod change;
 pub mod condition;
 pub mod copy;
 pub mod dead;
@@ -34,5 +35,6 @@ pub mod property;
 pub mod record;
 pub mod rotation;
 pub mod select;
+pub mod sum;
 pub mod view;
 pub mod world;

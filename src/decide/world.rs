@@ -33,6 +33,7 @@ use super::{
     ids::ClusterName,
     policies::{PolicyKey, Reach},
     select::GroupKind,
+    sum::Sum,
     view::{Changes, View},
 };
 
@@ -119,6 +120,16 @@ impl World {
     /// The hub's id.
     pub fn hub(&self) -> &Arc<str> {
         &self.hub
+    }
+
+    /// How many templates are known, and a number that is another if one comes, goes or is made anew.
+    pub fn templates(&self) -> Sum {
+        Sum::of(self.templates.iter().map(|(key, template)| (key, &template.uid)))
+    }
+
+    /// How many copies members have, and a number that is another if one comes or goes.
+    pub fn copies(&self) -> Sum {
+        Sum::of(self.held.iter().flat_map(|(key, held)| held.keys().map(move |cluster| (key, cluster))))
     }
 
     /// A kind that the hub watches.

@@ -33,9 +33,10 @@ use crate::{
     decide::{
         copy::ObjectKey,
         ids::{ClusterName, ServiceKey},
+        sum::Sum,
     },
     membership::member,
-    shell::queue::Urgency,
+    shell::queue::{Load, Urgency},
 };
 
 /// Between two attempts to make a connection.
@@ -124,6 +125,20 @@ impl Link {
         if let Some(session) = &*self.session.read() {
             session.services.add(key, urgency);
         }
+    }
+
+    /// What there is to do for copies, and for services.
+    pub fn loads(&self) -> (Load, Load) {
+        let session = self.session.read();
+        session.as_ref().map(|session| (session.queue.load(), session.services.load())).unwrap_or_default()
+    }
+
+    /// The copies that were seen; none without a session.
+    pub fn copies(&self) -> Option<Sum> {
+        let session = self.session.read().clone()?;
+        let seen = session.seen.lock();
+        let copies = seen.copies.iter().map(|(key, copy)| (key, &copy.uid, &copy.resource_version));
+        Some(Sum::of(copies))
     }
 
     /// Has everything looked at.

@@ -12,6 +12,7 @@ pub mod members;
 pub mod report;
 pub mod rights;
 pub mod served;
+pub mod state;
 pub mod templates;
 pub mod watches;
 
@@ -127,7 +128,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
             never = connection::keep("hub", &client, &part) => match never {},
             ended = webhook => ended.context("the webhook ended"),
             ended = watches.join_next() => bail!("a watch ended: {ended:?}"),
-            ended = propagate(propagation, &config, view, &claim, &changed, &metrics), if propagates => ended.context("the propagator ended"),
+            ended = propagate(propagation, &config, view, &claim, &changed, &metrics, &readiness), if propagates => ended.context("the propagator ended"),
         }
     };
     let election = async {
@@ -157,6 +158,7 @@ async fn propagate(
     claim: &Claim,
     changed: &Notify,
     metrics: &Metrics,
+    readiness: &Readiness,
 ) -> Result<()> {
     let hub = client(config, None)?;
     let engine = Arc::new(Engine::new(Parts {
@@ -171,6 +173,7 @@ async fn propagate(
         create_namespaces: told.create_namespaces,
         rules: told.rules,
     }));
+    state::show(&engine, metrics, readiness);
     let mut tasks = JoinSet::new();
     tasks.spawn(templates::run(engine.clone()));
     tasks.spawn(members::run(engine.clone()));

@@ -12,7 +12,7 @@ use std::{
     pin::Pin,
     sync::LazyLock,
     task::{Context as Task, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -36,7 +36,10 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
-use super::lease::Claim;
+use super::{
+    lease::Claim,
+    metrics::{self, verb},
+};
 
 /// What the head of an answer may take, connecting included; bodies take as long as they take.
 pub const ANSWER: Duration = Duration::from_secs(10);
@@ -218,6 +221,7 @@ where
         let mut inner = mem::replace(&mut self.inner, next);
         let fence = self.fence.clone().filter(|_| mutates(&request));
         let patience = self.patience;
+        let (verb, asked) = (verb(&request), Instant::now());
         Box::pin(async move {
             if fence.as_ref().is_some_and(|fence| !fence.holds()) {
                 return Err(Fenced::Refused.into());
@@ -229,12 +233,15 @@ where
                 }
             };
             // The claim is looked at first each time: what waits for a connection must not be sent after it ended.
-            tokio::select! {
+            let answer = tokio::select! {
                 biased;
                 () = lost => Err(Fenced::CutOff.into()),
                 answer = inner.call(request) => answer.map_err(Into::into),
                 () = tokio::time::sleep(patience) => Err(NoAnswer::Head.into()),
-            }
+            };
+            let code = answer.as_ref().ok().map(|answer: &Response<T>| answer.status());
+            metrics::api().asked(verb, code, asked.elapsed());
+            answer
         })
     }
 }

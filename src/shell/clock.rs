@@ -19,6 +19,11 @@ pub fn now() -> Timestamp {
     Timestamp::from_second(seconds()).unwrap_or_default()
 }
 
+/// Milliseconds since 1970.
+pub fn milliseconds() -> i64 {
+    i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX)
+}
+
 /// Microseconds since 1970.
 pub fn microseconds() -> i64 {
     i64::try_from(since_1970().as_micros()).unwrap_or(i64::MAX)

@@ -1,22 +1,32 @@
-//! `/livez`, `/readyz` and `/metrics`: whether the process lives, and whether it can do its work and if not, what is missing.
+//! `/livez`, `/readyz`, `/metrics` and `/debug/state`: whether the process lives, whether it can do its work and if not, what is missing,
+//! and how it is inside.
 //!
 //! Readiness has parts, each with one owner that says how it stands through a [`Part`]; the process is ready when all parts are.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::metrics::Metrics;
+use super::{asked::Asked, metrics::Metrics};
+
+/// How old an answer about the inner state may be: whoever asks more often gets the same again.
+const SHOWN: Duration = Duration::from_secs(1);
 
 /// Flags of the health server.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// Where /livez, /readyz and /metrics are served.
+    /// Where /livez, /readyz, /metrics and /debug/state are served.
     #[arg(long, env = "TOMBOLO_HEALTH_ADDRESS", default_value = "[::]:8081", value_name = "ADDRESS:PORT")]
     health_address: SocketAddr,
 }
@@ -25,7 +35,12 @@ type Parts = Arc<Mutex<BTreeMap<String, Result<(), String>>>>;
 
 /// How ready the process is.
 #[derive(Debug, Clone, Default)]
-pub struct Readiness(Parts);
+pub struct Readiness {
+    parts: Parts,
+    /// How the process is inside, asked when somebody reads; never with credentials or objects' contents.
+    pub state: Asked<Value>,
+    shown: Arc<Mutex<Option<(Instant, String)>>>,
+}
 
 /// One part of readiness, for its owner.
 #[derive(Debug)]
@@ -39,8 +54,8 @@ pub struct Part {
 impl Readiness {
     /// Adds a part that is not ready yet.
     pub fn part(&self, name: &str) -> Part {
-        self.0.lock().insert(name.to_owned(), Err("starting".to_owned()));
-        Part { name: name.to_owned(), all: self.0.clone() }
+        self.parts.lock().insert(name.to_owned(), Err("starting".to_owned()));
+        Part { name: name.to_owned(), all: self.parts.clone() }
     }
 
     /// Serves health until told to stop. If it cannot go on, the process is told to stop: one that cannot say how it is doing is
@@ -64,6 +79,7 @@ impl Readiness {
         Router::new()
             .route("/livez", get(async || "ok"))
             .route("/readyz", get(ready))
+            .route("/debug/state", get(inside))
             .with_state(self.clone())
             .route("/metrics", get(scrape))
             .with_state(metrics.clone())
@@ -71,10 +87,29 @@ impl Readiness {
 
     /// What is missing, a line each; nothing if the process is ready.
     fn missing(&self) -> Vec<String> {
-        let parts = self.0.lock();
+        let parts = self.parts.lock();
         let missing =
             parts.iter().filter_map(|(name, state)| Some(format!("{name}: {}", state.as_ref().err()?)));
         missing.collect()
+    }
+}
+
+/// How the process is inside, as JSON; none while nobody knows.
+async fn inside(
+    State(readiness): State<Readiness>,
+) -> (StatusCode, [(&'static str, &'static str); 1], String) {
+    let form = [("content-type", "application/json")];
+    let mut shown = readiness.shown.lock();
+    if let Some((_, text)) = shown.as_ref().filter(|(at, _)| at.elapsed() < SHOWN) {
+        return (StatusCode::OK, form, text.clone());
+    }
+    match readiness.state.ask() {
+        Some(state) => {
+            let text = format!("{state:#}\n");
+            *shown = Some((Instant::now(), text.clone()));
+            (StatusCode::OK, form, text)
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, form, "{}\n".to_owned()),
     }
 }
 

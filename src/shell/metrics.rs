@@ -1,24 +1,39 @@
 //! What Prometheus reads at `/metrics`, beside health. Labels are few and bounded: no object's name is ever one, but for members'.
+//!
+//! All are registered in a [`Catalogue`], which knows what each is called and what it means: the reference page is made of it.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+mod agent;
+mod api;
+mod arrivals;
+mod catalogue;
+mod fleet;
+mod propagation;
+mod reconciles;
+mod webhook;
+
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::gauge::Gauge,
     registry::Registry,
 };
 
-use super::{lease::Claim, trouble::Trouble};
-use crate::decide::{exchange::Reason, ids::ClusterName};
+pub(in crate::shell) use self::api::verb;
+use self::catalogue::Catalogue;
+pub use self::{
+    agent::Agent,
+    api::{Api, api},
+    arrivals::Arrivals,
+    catalogue::Described,
+    fleet::{Fleet, Gauges, MemberState},
+    propagation::Propagation,
+    reconciles::Reconciles,
+    webhook::Webhook,
+};
+use super::{asked::Asked, lease::Claim};
+use crate::decide::ids::ClusterName;
 
 /// Labels with fixed names and few values.
 type Labels = Vec<(&'static str, &'static str)>;
@@ -27,70 +42,48 @@ type Labels = Vec<(&'static str, &'static str)>;
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    described: Arc<[Described]>,
     /// What the webhook counts.
     pub webhook: Webhook,
     /// Whether this replica leads.
     pub leader: Leader,
     /// What the propagator counts.
     pub propagation: Propagation,
+    /// What is measured of members when somebody reads.
+    pub fleet: Gauges,
     /// What an agent counts.
     pub agent: Agent,
-}
-
-/// What an agent counts.
-#[derive(Debug, Clone)]
-pub struct Agent {
-    writes: Family<Labels, Counter>,
-    failures: Family<Labels, Counter>,
-}
-
-/// What the propagator counts.
-#[derive(Debug, Clone)]
-pub struct Propagation {
-    writes: Family<Labels, Counter>,
-    failures: Family<Labels, Counter>,
-    fights: Counter,
-    refused: Family<Refusal, Counter>,
-}
-
-/// Whose object is not believed, and for what.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refusal {
-    member: String,
-    reason: &'static str,
 }
 
 /// Whether this replica leads, asked when somebody reads: it is never out of date.
 #[derive(Debug, Clone, Default)]
 pub struct Leader {
     gauge: Gauge,
-    claim: Arc<OnceLock<Claim>>,
+    holds: Asked<bool>,
 }
 
-/// What the webhook counts.
-#[derive(Debug, Clone)]
-pub struct Webhook {
-    certificate_expiry: Gauge,
-    certificate_failures: Counter,
-    requests: Family<Labels, Counter>,
-    durations: Family<Labels, Histogram>,
+/// A label: the member that something is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Member {
+    member: String,
 }
 
 // === impl Metrics ===
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("tombolo");
-        let webhook = Webhook::new(registry.sub_registry_with_prefix("webhook"));
+        let mut all = Catalogue::new("tombolo");
+        let webhook = Webhook::new(&mut all);
         let leader = Leader::default();
-        registry.register(
-            "leader",
-            "Whether this replica leads and so may write: 1 or 0",
-            leader.gauge.clone(),
-        );
-        let propagation = Propagation::new(registry.sub_registry_with_prefix("propagation"));
-        let agent = Agent::new(registry.sub_registry_with_prefix("agent"));
-        Self { registry: Arc::new(registry), webhook, leader, propagation, agent }
+        all.add("leader", "Whether this replica leads and so may write: 1 or 0", &[], leader.gauge.clone());
+        let reconciles = Reconciles::new(&mut all);
+        let arrivals = Arrivals::new(&mut all);
+        let propagation = Propagation::new(&mut all, arrivals, reconciles.clone());
+        let agent = Agent::new(&mut all, reconciles);
+        api().register(&mut all);
+        let fleet = Gauges::new(&mut all);
+        let (registry, described) = all.finish();
+        Self { registry: Arc::new(registry), described, webhook, leader, propagation, fleet, agent }
     }
 }
 
@@ -98,9 +91,15 @@ impl Metrics {
     /// All metrics in the form that Prometheus reads.
     pub fn text(&self) -> Result<String> {
         self.leader.look();
+        self.agent.look();
         let mut text = String::new();
         encode(&mut text, &self.registry).context("failed to write the metrics")?;
         Ok(text)
+    }
+
+    /// What each is called and means, in the order of their names.
+    pub fn described(&self) -> &[Described] {
+        &self.described
     }
 }
 
@@ -109,172 +108,27 @@ impl Metrics {
 impl Leader {
     /// Shows this claim from now on; a process has one.
     pub fn follow(&self, claim: &Claim) {
-        // A second one would be of another election, which has no place here.
-        let _ = self.claim.set(claim.clone());
+        let claim = claim.clone();
+        self.holds.answer_by(move || claim.holds());
+    }
+
+    /// Whether it leads now.
+    pub fn leads(&self) -> bool {
+        self.holds.ask().unwrap_or_default()
     }
 
     fn look(&self) {
-        self.gauge.set(self.claim.get().is_some_and(Claim::holds).into());
+        self.gauge.set(self.leads().into());
     }
 }
 
-// === impl Agent ===
+// === impl Member ===
 
-impl Agent {
-    fn new(registry: &mut Registry) -> Self {
-        let this = Self { writes: Family::default(), failures: Family::default() };
-        registry.register("writes", "Writes to the own cluster by kind", this.writes.clone());
-        registry.register("failures", "Requests that failed, by what that means", this.failures.clone());
-        this
-    }
-
-    /// Notes that an object of a kind was written or deleted.
-    pub fn wrote(&self, kind: &'static str) {
-        self.writes.get_or_create(&vec![("kind", kind)]).inc();
-    }
-
-    /// Notes that a request failed.
-    pub fn failed(&self, trouble: Trouble) {
-        self.failures.get_or_create(&vec![("trouble", trouble.name())]).inc();
-    }
-}
-
-// === impl Propagation ===
-
-impl Propagation {
-    fn new(registry: &mut Registry) -> Self {
-        let this = Self {
-            writes: Family::default(),
-            failures: Family::default(),
-            fights: Counter::default(),
-            refused: Family::default(),
-        };
-        registry.register("writes", "Writes to members by what they were for", this.writes.clone());
-        registry.register(
-            "failures",
-            "Requests to members that failed, by what that means",
-            this.failures.clone(),
-        );
-        registry.register("fights", "Repairs of what somebody keeps changing", this.fights.clone());
-        registry.register(
-            "refused",
-            "Objects of members that were not believed, by member and reason",
-            this.refused.clone(),
-        );
-        this
-    }
-
-    /// Notes that an object was applied, since its template changed or to put right what somebody changed.
-    pub fn applied(&self, repair: bool) {
-        self.writes.get_or_create(&vec![("for", if repair { "repair" } else { "change" })]).inc();
-    }
-
-    /// Notes that an object was deleted.
-    pub fn deleted(&self) {
-        self.writes.get_or_create(&vec![("for", "deletion")]).inc();
-    }
-
-    /// Notes that a request failed.
-    pub fn failed(&self, trouble: Trouble) {
-        self.failures.get_or_create(&vec![("trouble", trouble.name())]).inc();
-    }
-
-    /// Notes a repair of what somebody keeps changing.
-    pub fn fight(&self) {
-        self.fights.inc();
-    }
-
-    /// Counts an object of a member that is not believed.
-    pub fn refused(&self, member: &ClusterName, reason: Reason) {
-        let refusal = Refusal { member: member.to_string(), reason: reason.name() };
-        self.refused.get_or_create(&refusal).inc();
-    }
-
-    /// Forgets a member that is gone.
-    pub fn forget(&self, member: &ClusterName) {
-        for reason in Reason::ALL {
-            self.refused.remove(&Refusal { member: member.to_string(), reason: reason.name() });
-        }
-    }
-}
-
-// === impl Webhook ===
-
-impl Webhook {
-    fn new(registry: &mut Registry) -> Self {
-        // From 50 µs to 0.8 s: an answer is computed from memory.
-        let durations = || Histogram::new(exponential_buckets(0.000_05, 2.0, 15));
-        let this = Self {
-            certificate_expiry: Gauge::default(),
-            certificate_failures: Counter::default(),
-            requests: Family::default(),
-            durations: Family::new_with_constructor(durations),
-        };
-        registry.register(
-            "certificate_expiry_timestamp_seconds",
-            "When the certificate in use expires, in seconds since 1970",
-            this.certificate_expiry.clone(),
-        );
-        registry.register(
-            "certificate_failures",
-            "How often a certificate could not be renewed or taken over",
-            this.certificate_failures.clone(),
-        );
-        registry.register("requests", "Admission requests by route and verdict", this.requests.clone());
-        registry.register(
-            "request_duration_seconds",
-            "What answering an admission request took, by route",
-            this.durations.clone(),
-        );
-        this
-    }
-
-    /// Notes which certificate is in use.
-    pub fn certificate(&self, until: i64) {
-        self.certificate_expiry.set(until);
-    }
-
-    /// Notes that a certificate could not be renewed or taken over.
-    pub fn certificate_failed(&self) {
-        self.certificate_failures.inc();
-    }
-
-    /// Notes an answer.
-    pub fn answered(&self, route: &'static str, allowed: bool, took: Duration) {
-        let verdict = if allowed { "allowed" } else { "refused" };
-        self.requests.get_or_create(&vec![("route", route), ("verdict", verdict)]).inc();
-        self.durations.get_or_create(&vec![("route", route)]).observe(took.as_secs_f64());
+impl Member {
+    fn of(member: &ClusterName) -> Self {
+        Self { member: member.to_string() }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_noted_is_what_prometheus_reads() {
-        let metrics = Metrics::default();
-        metrics.webhook.certificate(1_800_000_000);
-        metrics.webhook.certificate_failed();
-        metrics.webhook.answered("validate", false, Duration::from_micros(70));
-        metrics.agent.wrote("services");
-        metrics.propagation.refused(&"member1".parse().unwrap(), Reason::Address);
-        metrics.propagation.refused(&"member2".parse().unwrap(), Reason::Size);
-        metrics.propagation.forget(&"member2".parse().unwrap());
-        assert!(metrics.text().unwrap().contains("tombolo_leader 0"));
-        metrics.leader.follow(&Claim::always());
-        let text = metrics.text().unwrap();
-        for line in [
-            "tombolo_leader 1",
-            "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
-            "tombolo_webhook_certificate_failures_total 1",
-            "tombolo_agent_writes_total{kind=\"services\"} 1",
-            "tombolo_propagation_refused_total{member=\"member1\",reason=\"address\"} 1",
-            "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
-            "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",
-        ] {
-            assert!(text.contains(line), "{line} is not in\n{text}");
-        }
-        assert!(!text.contains("member2"), "what is gone is not counted any more: {text}");
-    }
-}
+mod tests;

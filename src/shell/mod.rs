@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides anything about services or policies. [`connection`] is where to start reading.
 
+pub mod asked;
 pub mod client;
 pub mod clock;
 pub mod connection;

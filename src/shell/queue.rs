@@ -10,6 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 
 /// The first wait after a failure; each further one doubles it.
@@ -50,12 +51,51 @@ struct State<K> {
     idle: VecDeque<K>,
     /// What is in one of the two, with its urgency.
     waiting: BTreeMap<K, Urgency>,
-    /// What is worked on, and whether it has to be looked at once more.
-    working: BTreeMap<K, bool>,
+    /// What is worked on.
+    working: BTreeMap<K, Work>,
+    /// Since when a change of what is in the queue, or comes back to it, waits to be answered.
+    since: BTreeMap<K, Instant>,
     later: BTreeSet<(Instant, K)>,
     due: BTreeMap<K, Instant>,
     failures: BTreeMap<K, u32>,
     paused: bool,
+}
+
+/// What happened while a key is worked on.
+#[derive(Debug, Default)]
+struct Work {
+    /// It has to be looked at once more.
+    again: bool,
+    /// Since when, if something changed.
+    since: Option<Instant>,
+}
+
+/// How much a queue has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Keys that wait for a worker.
+    pub waiting: usize,
+    /// Keys that are worked on.
+    pub working: usize,
+    /// Keys that failed, or are to be looked at again, and wait for their time.
+    pub later: usize,
+    /// How long the next change has been waiting.
+    pub oldest: Duration,
+}
+
+// === impl Load ===
+
+impl Load {
+    /// How many keys are in which state.
+    pub fn states(&self) -> [(&'static str, usize); 3] {
+        [("waiting", self.waiting), ("working", self.working), ("later", self.later)]
+    }
+
+    /// As whoever looks for a fault is told.
+    pub fn told(&self) -> Value {
+        let Self { waiting, working, later, oldest } = self;
+        json!({ "waiting": waiting, "working": working, "later": later, "oldestMilliseconds": oldest.as_millis() as u64 })
+    }
 }
 
 // === impl Queue ===
@@ -67,6 +107,7 @@ impl<K> Default for Queue<K> {
             idle: VecDeque::new(),
             waiting: BTreeMap::new(),
             working: BTreeMap::new(),
+            since: BTreeMap::new(),
             later: BTreeSet::new(),
             due: BTreeMap::new(),
             failures: BTreeMap::new(),
@@ -79,8 +120,36 @@ impl<K> Default for Queue<K> {
 impl<K: Clone + Ord> Queue<K> {
     /// Puts a key in. A wait after a failure ends by that, if something changed.
     pub fn add(&self, key: K, urgency: Urgency) {
-        if self.state.lock().add(key, urgency) {
+        let mut state = self.state.lock();
+        if urgency == Urgency::Now {
+            state.note(&key, Instant::now());
+        }
+        let wake = state.add(key, urgency);
+        drop(state);
+        if wake {
             self.wake.notify_one();
+        }
+    }
+
+    /// Since when the change waited that a key is worked on for, if it is for one. To be called when it is answered: a change counts once.
+    pub fn answer(&self, key: &K) -> Option<Duration> {
+        self.state.lock().since.remove(key).map(|since| since.elapsed())
+    }
+
+    /// Since when the change waits that a key is worked on for, if it is for one.
+    pub fn waited(&self, key: &K) -> Option<Duration> {
+        self.state.lock().since.get(key).map(Instant::elapsed)
+    }
+
+    /// How much there is to do.
+    pub fn load(&self) -> Load {
+        let state = self.state.lock();
+        let next = state.now.front().and_then(|key| state.since.get(key));
+        Load {
+            waiting: state.waiting.len(),
+            working: state.working.len(),
+            later: state.later.len(),
+            oldest: next.map(Instant::elapsed).unwrap_or_default(),
         }
     }
 
@@ -114,9 +183,13 @@ impl<K: Clone + Ord> Queue<K> {
     /// Hands a key back.
     pub fn done(&self, key: &K, done: Done) {
         let mut state = self.state.lock();
-        let again = state.working.remove(key) == Some(true);
+        let Work { again, since } = state.working.remove(key).unwrap_or_default();
         if done == Done::Well {
             state.failures.remove(key);
+            state.since.remove(key);
+        }
+        if let Some(since) = since {
+            state.since.entry(key.clone()).or_insert(since);
         }
         let wake = if again {
             state.add(key.clone(), Urgency::Now)
@@ -169,9 +242,17 @@ impl<K: Clone + Ord> Queue<K> {
 // === impl State ===
 
 impl<K: Clone + Ord> State<K> {
+    /// Takes note of a change; what waits already waits since the first.
+    fn note(&mut self, key: &K, now: Instant) {
+        match self.working.get_mut(key) {
+            Some(work) => drop(work.since.get_or_insert(now)),
+            None => drop(self.since.entry(key.clone()).or_insert(now)),
+        }
+    }
+
     fn add(&mut self, key: K, urgency: Urgency) -> bool {
-        if let Some(again) = self.working.get_mut(&key) {
-            *again = true;
+        if let Some(work) = self.working.get_mut(&key) {
+            work.again = true;
             return false;
         }
         if let Some(at) = self.due.get(&key).copied() {
@@ -224,7 +305,7 @@ impl<K: Clone + Ord> State<K> {
             };
             if self.waiting.get(&key) == Some(&urgency) {
                 self.waiting.remove(&key);
-                self.working.insert(key.clone(), false);
+                self.working.insert(key.clone(), Work::default());
                 return Some(key);
             }
         }
@@ -291,6 +372,44 @@ mod tests {
         queue.done(&"a", Done::Well);
         tokio::time::sleep(LONGEST).await;
         assert_eq!(at_once(&queue), None, "it was handed out: the wait is over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_counts_from_when_it_came_in_until_it_is_answered_failures_included_and_once() {
+        let queue = Queue::default();
+        let millis = |waited: Option<Duration>| waited.map(|waited| waited.as_millis());
+        queue.add("a", Urgency::Now);
+        tokio::time::advance(Duration::from_millis(7)).await;
+        queue.add("a", Urgency::Now);
+        assert_eq!(queue.load(), Load { waiting: 1, oldest: Duration::from_millis(7), ..Load::default() });
+        let key = queue.take().await;
+        assert_eq!(queue.load(), Load { working: 1, ..Load::default() });
+        queue.done(&key, Done::Again);
+        assert_eq!(queue.load().later, 1);
+        let key = queue.take().await;
+        assert_eq!(millis(queue.waited(&key)), Some(57));
+        // The next change comes while the first is worked on.
+        queue.add("a", Urgency::Now);
+        assert_eq!(millis(queue.answer(&key)), Some(57));
+        assert_eq!(queue.answer(&key), None, "it counts once");
+        tokio::time::advance(Duration::from_millis(3)).await;
+        queue.done(&key, Done::Well);
+        let key = queue.take().await;
+        assert_eq!(millis(queue.answer(&key)), Some(3));
+        queue.done(&key, Done::Well);
+        queue.add("a", Urgency::Idle);
+        assert_eq!(queue.take().await, "a");
+        assert_eq!(queue.answer(&"a"), None, "nothing changed");
+    }
+
+    #[tokio::test]
+    async fn a_change_that_needs_no_answer_is_forgotten() {
+        let queue = Queue::default();
+        queue.add("a", Urgency::Now);
+        let key = queue.take().await;
+        queue.done(&key, Done::Well);
+        queue.add("a", Urgency::Idle);
+        assert_eq!(queue.waited(&queue.take().await), None);
     }
 
     #[tokio::test]

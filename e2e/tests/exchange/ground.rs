@@ -20,8 +20,10 @@ const ALONE: &str = "--leader-elect=false";
 pub(crate) struct Fleet {
     pub(crate) bed: Arc<Bed>,
     pub(crate) hub: Option<Component>,
-    agents: Vec<Option<Component>>,
+    pub(crate) agents: Vec<Option<Component>>,
     program: PathBuf,
+    /// Flags that all of them get.
+    flags: Vec<String>,
 }
 
 // === impl Fleet ===
@@ -29,9 +31,16 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Starts a hub and an agent a member, and makes them all members.
     pub(crate) async fn start(bed: Arc<Bed>) -> Result<Self> {
+        Self::start_with(bed, &[]).await
+    }
+
+    /// The same, with flags for all of them.
+    pub(crate) async fn start_with(bed: Arc<Bed>, flags: &[&str]) -> Result<Self> {
         bed.prepare_hub()?;
         let program = tokio::task::spawn_blocking(binary).await??;
-        let mut this = Self { hub: None, agents: bed.members.iter().map(|_| None).collect(), program, bed };
+        let agents = bed.members.iter().map(|_| None).collect();
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let mut this = Self { hub: None, agents, program, bed, flags };
         this.start_hub().await?;
         try_join_all(this.bed.members.iter().map(|member| this.bed.join(&member.name, &[]))).await?;
         for member in 1..=this.bed.members.len() {
@@ -54,7 +63,7 @@ impl Fleet {
 
     pub(crate) async fn start_hub(&mut self) -> Result<()> {
         self.hub = None;
-        let flags = [ALONE.to_owned()];
+        let flags = [vec![ALONE.to_owned()], self.flags.clone()].concat();
         self.hub = Some(self.bed.start_hub(&self.program, "tombolo-hub", &flags).await?);
         Ok(())
     }
@@ -62,7 +71,7 @@ impl Fleet {
     pub(crate) async fn start_agent(&mut self, member: usize) -> Result<()> {
         self.agents[member - 1] = None;
         // The one before is gone for certain, so this one goes on with its Lease.
-        let flags = [format!("--lease-identity=agent-{member}")];
+        let flags = [vec![format!("--lease-identity=agent-{member}")], self.flags.clone()].concat();
         let agent = self.bed.start_agent(&self.program, member, "tombolo-agent", &flags, Manner::default());
         self.agents[member - 1] = Some(agent.await?);
         Ok(())

@@ -13,6 +13,7 @@ use kube::core::ObjectMeta;
 use crate::{
     api::names::{kubernetes, label, mcs},
     decide::{
+        change::Change,
         derived::source_name,
         ids::{ClusterName, ServiceKey},
         merge::{IpFamily, ServiceSpec},
@@ -36,6 +37,20 @@ pub enum Step {
     Remake(Arc<EndpointSlice>, EndpointSlice),
     /// It goes.
     Delete(Arc<EndpointSlice>),
+}
+
+// === impl Step ===
+
+impl Step {
+    /// The same, with the change that it is taken for on the slice that is written.
+    #[must_use]
+    pub fn stamped(mut self, change: &Change) -> Self {
+        match &mut self {
+            Self::Create(slice) | Self::Replace(slice) | Self::Remake(_, slice) => change.put(slice),
+            Self::Delete(_) => {}
+        }
+        self
+    }
 }
 
 /// Whether a slice of a Service counts as this cluster's own endpoints.
@@ -195,7 +210,8 @@ fn service_of(slice: &EndpointSlice) -> Option<&String> {
     slice.metadata.labels.as_ref()?.get(kubernetes::SERVICE_NAME)
 }
 
-/// Whether a slice is what it is to be. Labels that others added do not count, unless they mean something to Kubernetes.
+/// Whether a slice is what it is to be. Labels that others added do not count, unless they mean something to Kubernetes; nor do
+/// annotations, such as the change that it was last written for.
 fn same(wanted: &EndpointSlice, there: &EndpointSlice) -> bool {
     let none = BTreeMap::new();
     let (labels, found) =

@@ -12,6 +12,8 @@ use super::{
     seen::source_metadata,
 };
 use crate::decide::{
+    change::Change,
+    derived::slice_name,
     freshness::Grade,
     ids::{ClusterName, ServiceKey},
 };
@@ -104,7 +106,8 @@ impl Exchange {
         };
         self.forgive(cluster, &id);
         let name: Box<str> = slice.metadata.name.as_deref().unwrap_or_default().into();
-        slice.metadata = source_metadata(&key, &name);
+        let change = Change::of(&slice);
+        slice.metadata = source_metadata(&key, &name, change.as_ref());
         let sources =
             self.services.entry(key.clone()).or_default().sources.entry(cluster.clone()).or_default();
         let same = |before: &Arc<EndpointSlice>| {
@@ -114,8 +117,17 @@ impl Exchange {
         if sources.get(&name).is_some_and(same) {
             return Ok(Dirty::new());
         }
+        let becomes: Box<str> = slice_name(&key, cluster, &name).into();
         sources.insert(name, Arc::new(slice));
-        Ok(self.importers(&key))
+        let importers = self.importers(&key);
+        // What is listed may have changed long ago.
+        let listed = self.members.get(cluster).is_some_and(|member| member.listing.contains(&Part::Sources));
+        if let (Some(change), Some(service)) = (change.filter(|_| !listed), self.services.get_mut(&key)) {
+            for (importer, _) in importers.iter().filter(|(importer, _)| importer != cluster) {
+                service.underway.insert((importer.clone(), becomes.clone()), change.clone());
+            }
+        }
+        Ok(importers)
     }
 
     /// Takes note that a slice that a member's agent offered is gone.
@@ -128,6 +140,8 @@ impl Exchange {
         if slices.is_empty() {
             service.sources.remove(cluster);
         }
+        let became = slice_name(key, cluster, name);
+        service.underway.retain(|(_, slice), _| **slice != *became);
         let dirty = self.importers(key);
         self.tidy(key);
         dirty
@@ -143,12 +157,24 @@ impl Exchange {
         if self.members.entry(cluster.clone()).or_default().is_late(Part::Imported, &seen.uid, older) {
             return Dirty::new();
         }
-        let slices =
-            self.services.entry(key.clone()).or_default().imported.entry(cluster.clone()).or_default();
+        let service = self.services.entry(key.clone()).or_default();
+        let underway = (cluster.clone(), name.clone());
+        if service.underway.get(&underway).is_some_and(|change| Change::of(slice).as_ref() == Some(change)) {
+            service.underway.remove(&underway);
+        }
+        let slices = service.imported.entry(cluster.clone()).or_default();
         if slices.insert(name, seen.clone()).is_some_and(|before| before.sum == seen.sum) {
             return Dirty::new();
         }
         Dirty::from([(cluster.clone(), key)])
+    }
+
+    /// The change of endpoints that arrives in a member with a slice which we wrote there, if it is news.
+    pub fn arrives(&self, cluster: &ClusterName, slice: &EndpointSlice) -> Option<Change> {
+        let (key, _) = SliceSeen::of(slice)?;
+        let name = slice.metadata.name.as_deref()?.into();
+        let underway = self.services.get(&key)?.underway.get(&(cluster.clone(), name))?;
+        Change::of(slice).filter(|change| change == underway)
     }
 
     /// Takes note that a slice of ours in a member is gone.
@@ -268,6 +294,7 @@ impl Exchange {
             let offered = service.sources.remove(cluster).is_some();
             service.imports.remove(cluster);
             service.imported.remove(cluster);
+            service.underway.retain(|(importer, _), _| importer != cluster);
             if exported || offered {
                 dirty.extend(self.everywhere(&key));
             }

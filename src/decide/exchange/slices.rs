@@ -12,6 +12,7 @@ use super::{
 use crate::{
     api::names::{annotation, kubernetes::MANAGED_BY_HUB, label},
     decide::{
+        change::Change,
         freshness::{Grade, Mark},
         ids::{ClusterName, ServiceKey},
         imported::{Place, render, served},
@@ -97,7 +98,7 @@ impl Exchange {
                     service: &flow.service,
                     served: &served,
                 };
-                (from, self.labelled(render(source, &place), service, from))
+                (from, self.labelled(render(source, &place), service, from, source))
             })
         })
     }
@@ -133,13 +134,22 @@ impl Exchange {
         (seen.mark != Some(mark)).then(|| SliceStep::Mark { name: name.into(), seen: seen.clone(), mark })
     }
 
-    /// A slice with our label, and with the origin of the export that it is made by.
-    fn labelled(&self, mut slice: EndpointSlice, service: &Service, from: &ClusterName) -> EndpointSlice {
+    /// A slice with our label, with the origin of the export that it is made by, and with the change that its source was written for.
+    fn labelled(
+        &self,
+        mut slice: EndpointSlice,
+        service: &Service,
+        from: &ClusterName,
+        source: &EndpointSlice,
+    ) -> EndpointSlice {
         let labels = slice.metadata.labels.get_or_insert_default();
         labels.insert(label::HUB.to_owned(), self.hub.to_string());
         if let Some(template) = service.exports.get(from).and_then(|export| export.template.as_deref()) {
             let annotations = slice.metadata.annotations.get_or_insert_default();
             annotations.insert(annotation::EXPORT_TEMPLATE.to_owned(), template.to_owned());
+        }
+        if let Some(change) = Change::of(source) {
+            change.put(&mut slice);
         }
         slice
     }

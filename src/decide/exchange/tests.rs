@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "tests read better with values")]
 
+mod changes;
 mod conditions;
 mod freezes;
 mod imports;
@@ -10,6 +11,7 @@ mod renames;
 mod silence;
 mod slices;
 mod summary;
+mod tally;
 mod trust;
 
 use globset::{Glob, GlobSetBuilder};

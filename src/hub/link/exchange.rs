@@ -4,7 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
-    Api, Resource,
+    Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     core::DynamicResourceScope,
 };
@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::{reconcile::Failure, session::Session};
 use crate::{
-    api::{ServiceExport, ServiceImport, mcs::Version},
+    api::{ServiceExport, ServiceImport, mcs::Version, names::annotation},
     decide::{
+        change::{Change, of_copy},
         condition::Verdict,
         copy::{MANAGER, Origin},
         definition::Dialect,
@@ -194,6 +195,8 @@ impl Session {
         };
         let import = applied?;
         self.engine.metrics.applied(false);
+        let change = import.annotations().get(annotation::APPLIED).map(|applied| of_copy(applied));
+        tracing::debug!(member = %self.name, service = %key, change, "a ServiceImport follows a change");
         let seen = ImportSeen::of(key, &import, &self.hub);
         self.engine.exchange(|exchange| exchange.see_import(&self.name, key, seen));
         Ok(())
@@ -254,8 +257,20 @@ impl Session {
         };
         let slice = written?;
         self.engine.metrics.applied(false);
+        self.note_arrival(key, &slice);
         self.engine.exchange(|exchange| exchange.see_imported(&self.name, &slice));
         Ok(())
+    }
+
+    /// Says which change the member has now, and counts how long it took if it is one that was just seen.
+    fn note_arrival(&self, key: &ServiceKey, slice: &EndpointSlice) {
+        let written_for = Change::of(slice);
+        let id = written_for.as_ref().map(|change| &*change.id);
+        tracing::debug!(member = %self.name, service = %key, change = id, "an imported slice follows a change of endpoints");
+        let change = self.engine.look_exchange(|exchange| exchange.arrives(&self.name, slice));
+        if let Some(took) = change.and_then(|change| change.age(clock::milliseconds())) {
+            self.engine.metrics.arrivals.endpoints(&self.name, took);
+        }
     }
 
     /// Makes a slice say that its cluster is silent. Nothing else is known of it, so the rest stays as it is.

@@ -14,6 +14,7 @@ use super::{kinds::Standing, session::Session};
 use crate::{
     decide::{
         action::{Action, Observed, action, taking_over},
+        change::of_copy,
         copy::{self, MANAGER, ObjectKey, Rendered},
         ids::ClusterName,
         world::{Desired, Wanted},
@@ -193,6 +194,11 @@ impl Session {
             sent => sent?,
         };
         self.link_answered();
+        tracing::debug!(member = %self.name, object = %key, change = of_copy(&applied), repair, "a copy follows a change");
+        let waited = self.queue.answer(key);
+        if let Some(waited) = waited.filter(|_| !repair) {
+            self.engine.metrics.arrivals.template(&self.name, waited);
+        }
         {
             let mut seen = self.seen.lock();
             seen.applied.insert(key.clone(), applied);

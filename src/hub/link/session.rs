@@ -266,7 +266,9 @@ impl Session {
     async fn work_on_services(&self) {
         loop {
             let key = self.services.take().await;
+            let began = Instant::now();
             let done = self.reconcile_service(&key).await;
+            self.engine.metrics.reconciles.note("services", done, began.elapsed());
             self.services.done(&key, done);
         }
     }
@@ -274,7 +276,9 @@ impl Session {
     async fn work(self: Arc<Self>) {
         loop {
             let key = self.queue.take().await;
+            let began = Instant::now();
             let done = self.reconcile(&key).await;
+            self.engine.metrics.reconciles.note("copies", done, began.elapsed());
             self.queue.done(&key, done);
         }
     }

@@ -15,6 +15,7 @@ use crate::{
             own,
             slices::{Step, is_original, is_own, is_source, sources, steps},
         },
+        change::Change,
         merge::ServiceSpec,
     },
 };
@@ -243,4 +244,16 @@ proptest! {
             prop_assert_eq!(next(&made(&[original("serve-a", now)], 100), &there).len(), 1);
         }
     }
+}
+
+#[test]
+fn the_change_that_a_slice_was_written_for_is_on_it_and_never_a_reason_to_write() {
+    let change = Change { id: "cafe".into(), at: 1 };
+    let first = next(&made(&[original("a", 2)], 100), &[]).into_iter().map(|step| step.stamped(&change));
+    let there = after(&[], first.collect());
+    assert_eq!(Change::of(&there[0]), Some(change));
+    assert!(next(&made(&[original("a", 2)], 100), &there).is_empty(), "a second look writes nothing");
+    let later = Change { id: "beef".into(), at: 2 };
+    let steps = next(&made(&[original("a", 3)], 100), &there).into_iter().map(|step| step.stamped(&later));
+    assert_eq!(Change::of(&after(&there, steps.collect())[0]), Some(later));
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::{
     api::names::{annotation, label},
     decide::{
+        change::Change,
         freshness::Mark,
         ids::{ClusterName, ServiceKey},
     },
@@ -91,7 +92,7 @@ pub(in crate::decide::exchange) fn fixed(slice: &EndpointSlice) -> (Box<str>, Bo
     (slice.address_type.as_str().into(), service.into())
 }
 
-/// What a slice says, as a number: two slices of the same number need no write.
+/// What a slice says, as a number: two slices of the same number need no write. Which change it was last written for does not count.
 pub(in crate::decide::exchange) fn sum(slice: &EndpointSlice) -> [u8; 16] {
     let EndpointSlice { metadata, address_type, endpoints, ports } = slice;
     let annotations = [annotation::EXPORT_TEMPLATE, annotation::STALE].map(|name| note(slice, name));
@@ -108,9 +109,15 @@ pub fn source_key(slice: &EndpointSlice) -> Option<ServiceKey> {
     ServiceKey::parse(slice.metadata.namespace.as_deref()?, service).ok()
 }
 
-/// What is kept of a source slice's metadata: its name and its service.
-pub(in crate::decide::exchange) fn source_metadata(key: &ServiceKey, name: &str) -> ObjectMeta {
+/// What is kept of a source slice's metadata: its name, its service and the change that it was last written for.
+pub(in crate::decide::exchange) fn source_metadata(
+    key: &ServiceKey,
+    name: &str,
+    change: Option<&Change>,
+) -> ObjectMeta {
+    let change = change.map(|change| BTreeMap::from([(annotation::CHANGE.to_owned(), change.to_string())]));
     ObjectMeta {
+        annotations: change,
         namespace: Some(key.namespace.to_string()),
         name: Some(name.to_owned()),
         labels: Some(BTreeMap::from([(label::SOURCE.to_owned(), key.name.to_string())])),

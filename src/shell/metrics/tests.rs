@@ -1,0 +1,123 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use super::*;
+use crate::{
+    decide::{
+        exchange::Reason,
+        freshness::{Grade, Mark},
+    },
+    shell::{
+        queue::{Done, Load},
+        trouble::Trouble,
+    },
+};
+
+/// Metrics of which each was noted once.
+fn noted() -> Metrics {
+    let metrics = Metrics::default();
+    let (one, two): (ClusterName, ClusterName) = ("member1".parse().unwrap(), "member2".parse().unwrap());
+    let millis = Duration::from_millis;
+    metrics.webhook.certificate(1_800_000_000);
+    metrics.webhook.certificate_failed();
+    metrics.webhook.answered("validate", false, Duration::from_micros(70));
+    metrics.agent.wrote("services");
+    metrics.agent.failed(Trouble::Link);
+    metrics.agent.queue.answer_by(|| Load { waiting: 3, oldest: Duration::from_secs(2), ..Load::default() });
+    metrics.agent.reconciles.note("services", Done::Again, millis(1));
+    metrics.propagation.applied(true);
+    metrics.propagation.failed(Trouble::Object);
+    metrics.propagation.refused(&one, Reason::Address);
+    metrics.propagation.refused(&two, Reason::Size);
+    metrics.propagation.arrivals.template(&one, millis(3));
+    metrics.propagation.arrivals.endpoints(&one, millis(0));
+    metrics.propagation.arrivals.endpoints(&two, millis(5));
+    metrics.propagation.forget(&two);
+    api().asked("patch", Some(http::StatusCode::CONFLICT), millis(4));
+    api().asked("read", None, millis(4));
+    let member = MemberState {
+        name: one,
+        ready: true,
+        agent: false,
+        grade: Grade::Stale,
+        queues: [("copies", Load { working: 1, ..Load::default() }), ("services", Load::default())],
+        stale: vec![(Mark::Kept, 7)],
+    };
+    metrics.fleet.answer_by(move || Fleet { members: vec![member.clone()], conflicts: 2 });
+    metrics
+}
+
+#[test]
+fn what_was_noted_is_what_prometheus_reads() {
+    let metrics = noted();
+    assert!(metrics.text().unwrap().contains("tombolo_leader 0"));
+    metrics.leader.follow(&Claim::always());
+    let text = metrics.text().unwrap();
+    for line in [
+        "tombolo_leader 1",
+        "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
+        "tombolo_webhook_certificate_failures_total 1",
+        "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
+        "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",
+        "tombolo_agent_writes_total{kind=\"services\"} 1",
+        "tombolo_agent_queue_depth{state=\"waiting\"} 3",
+        "tombolo_agent_queue_oldest_seconds 2.0",
+        "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"again\"} 1",
+        "tombolo_template_to_member_seconds_bucket{le=\"0.002\",member=\"member1\"} 0",
+        "tombolo_template_to_member_seconds_bucket{le=\"0.004\",member=\"member1\"} 1",
+        "tombolo_template_to_member_seconds_bucket{le=\"65.536\",member=\"member1\"} 1",
+        "tombolo_endpoint_to_importer_seconds_bucket{le=\"0.001\",member=\"member1\"} 1",
+        "tombolo_propagation_refused_total{member=\"member1\",reason=\"address\"} 1",
+        "tombolo_propagation_writes_total{for=\"repair\"} 1",
+        "tombolo_services_in_conflict 2.0",
+        "tombolo_member_ready{member=\"member1\"} 1.0",
+        "tombolo_member_agent_ready{member=\"member1\"} 0.0",
+        "tombolo_member_freshness{member=\"member1\",grade=\"stale\"} 1.0",
+        "tombolo_member_freshness{member=\"member1\",grade=\"fresh\"} 0.0",
+        "tombolo_queue_depth{member=\"member1\",of=\"copies\",state=\"working\"} 1.0",
+        "tombolo_stale_slices{member=\"member1\",mark=\"kept\"} 7.0",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    // Other tests of this process may have asked API servers too.
+    for line in [
+        "tombolo_api_requests_total{verb=\"patch\",code=\"4xx\"}",
+        "tombolo_api_requests_total{verb=\"read\",code=\"none\"}",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("member2"), "what is gone is not counted any more: {text}");
+}
+
+/// The labels of a series.
+fn labels(series: &str) -> BTreeSet<&str> {
+    let inner =
+        series.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(inner, _)| inner);
+    inner.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)).filter(|name| *name != "le").collect()
+}
+
+#[test]
+fn every_metric_is_described_with_the_labels_that_it_has() {
+    let metrics = noted();
+    let text = metrics.text().unwrap();
+    let described = metrics.described();
+    for one in described {
+        let series = one.series();
+        let found = text.lines().find(|line| {
+            series
+                .iter()
+                .any(|name| line.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(['{', ' '])))
+        });
+        let found = found.unwrap_or_else(|| panic!("{} is noted by nothing here", one.name));
+        assert_eq!(labels(found), one.labels.iter().copied().collect(), "{found}");
+        assert!(
+            text.contains(&format!("# TYPE {} {}", one.name.trim_end_matches("_total"), one.kind)),
+            "{}",
+            one.name
+        );
+    }
+    let known: BTreeSet<_> = described.iter().flat_map(Described::series).collect();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        assert!(known.contains(name), "{name} is not described");
+    }
+}
