@@ -5,6 +5,7 @@
 pub mod client;
 pub mod clock;
 pub mod connection;
+pub mod guard;
 pub mod health;
 pub mod lease;
 pub mod log;
