@@ -132,6 +132,18 @@ impl Page {
         }
     }
 
+    /// Lets somebody look, where there is room.
+    fn viewer(&self, stop: &CancellationToken) -> Option<Viewer> {
+        if self.0.atlas.receiver_count() >= VIEWERS {
+            return None;
+        }
+        let mut atlases = self.0.atlas.subscribe();
+        // The one that holds already is news to them.
+        atlases.mark_changed();
+        self.0.came.notify_one();
+        Some(Viewer { atlases, stop: stop.clone(), until: Instant::now() + LASTS })
+    }
+
     /// Shows this to whoever looks, if it differs from what is shown.
     pub fn show(&self, atlas: &Atlas) {
         let text = match serde_json::to_string(atlas) {
@@ -212,17 +224,11 @@ async fn secured(mut response: Response) -> Response {
 
 /// A stream of atlases, the one that holds first.
 async fn events(State((page, stop)): State<(Page, CancellationToken)>) -> Response {
-    if page.0.atlas.receiver_count() >= VIEWERS {
+    let Some(viewer) = page.viewer(&stop) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "as many as may are looking already\n").into_response();
-    }
-    let mut atlases = page.0.atlas.subscribe();
-    atlases.mark_changed();
-    page.0.came.notify_one();
-    let viewer = Viewer { atlases, stop, until: Instant::now() + LASTS };
-    Sse::new(stream::unfold(viewer, async |mut viewer| {
-        Some((Ok::<_, Infallible>(viewer.next().await?), viewer))
-    }))
-    .into_response()
+    };
+    let sent = async |mut viewer: Viewer| Some((Ok::<_, Infallible>(viewer.next().await?), viewer));
+    Sse::new(stream::unfold(viewer, sent)).into_response()
 }
 
 /// Somebody who looks.
@@ -250,5 +256,67 @@ impl Viewer {
                 () = tokio::time::sleep(BEAT) => return Some(Event::default().event("beat").data("")),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_atlas_is_drawn_while_somebody_looks_and_forgotten_when_nobody_does() {
+        let page = Page::default();
+        let drawing = tokio::spawn({
+            let page = page.clone();
+            async move { page.run().await }
+        });
+        tokio::time::sleep(10 * PACE).await;
+        assert!(page.0.atlas.borrow().is_none(), "nobody looks");
+        for _ in 0..2 {
+            let mut viewer = page.viewer(&CancellationToken::new()).expect("there is room");
+            assert!(viewer.next().await.is_some());
+            assert!(page.0.atlas.borrow().is_some());
+            drop(viewer);
+            tokio::time::sleep(10 * PACE).await;
+            assert!(page.0.atlas.borrow().is_none(), "nobody looks any more");
+        }
+        drawing.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_looks_is_sent_what_differs_signs_of_life_and_an_end() {
+        let (page, stop) = (Page::default(), CancellationToken::new());
+        page.show(&Atlas::default());
+        let mut viewer = page.viewer(&stop).expect("there is room");
+        let mut sent = async || format!("{:?}", viewer.next().await);
+        assert!(sent().await.contains("atlas"));
+        page.show(&Atlas::default());
+        assert!(sent().await.contains("beat"), "the same is not sent again");
+        page.show(&Atlas { leads: true, ..Atlas::default() });
+        assert!(sent().await.contains("atlas"));
+        tokio::time::advance(LASTS).await;
+        assert_eq!(sent().await, "None", "it is to come again");
+        let mut viewer = page.viewer(&stop).expect("there is room");
+        stop.cancel();
+        assert!(viewer.next().await.is_none(), "the hub stops");
+    }
+
+    #[test]
+    fn the_page_holds_to_its_own_policy() {
+        for (path, _, text) in FILES {
+            for word in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "https://",
+                " style=",
+            ] {
+                assert!(!text.contains(word), "{path} has {word}");
+            }
+        }
+        let (.., index) = FILES[0];
+        assert_eq!(index.matches("<script").count(), 1);
     }
 }

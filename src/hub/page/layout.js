@@ -4,7 +4,7 @@ export const WIDTH = 1200;
 export const HEIGHT = 820;
 export const CENTRE = { x: WIDTH / 2, y: HEIGHT / 2 };
 
-/** Up to so many islands have room for a name below them; more have it pointing outwards. */
+/** Up to so many islands have room for a name above or below them; more have it pointing outwards. */
 const ROOMY = 14;
 /** More than so many islands stand in two rows. */
 const ONE_ROW = 64;
@@ -52,12 +52,12 @@ export function places(names) {
   if (count === 0) return found;
   if (count <= 2) {
     const spots = count === 1 ? [CENTRE] : [{ x: 285, y: CENTRE.y }, { x: WIDTH - 285, y: CENTRE.y }];
-    names.forEach((name, index) => found.set(name, below(spots[index], 78)));
+    names.forEach((name, index) => found.set(name, beside(spots[index], 78)));
     return found;
   }
   if (count <= ROOMY) {
     const radius = 64 - 2.4 * count;
-    around(count, 440, 285).forEach((spot, index) => found.set(names[index], below(spot, radius)));
+    around(count, 440, 285).forEach((spot, index) => found.set(names[index], beside(spot, radius)));
     return found;
   }
   const rows = count > ONE_ROW ? 2 : 1;
@@ -72,8 +72,11 @@ export function places(names) {
   return found;
 }
 
-function below(spot, r) {
-  return { x: spot.x, y: spot.y, r, label: { x: spot.x, y: spot.y + r + 26, anchor: "middle", turn: 0, size: 17 } };
+/** A name below its island; above it in the upper half, where bridges leave downwards. */
+function beside(spot, r) {
+  const above = spot.y < CENTRE.y - 20;
+  const y = above ? spot.y - r * 1.15 - 20 : spot.y + r * 1.15 + 20;
+  return { x: spot.x, y: spot.y, r, label: { x: spot.x, y, anchor: "middle", turn: 0, size: 17, next: above ? -20 : 20 } };
 }
 
 function outwards(spot, r) {
@@ -110,7 +113,10 @@ export function shore(name, r) {
 
 const point = ([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`;
 
-/** A bridge between two islands: a curve that leans to the middle of the map, the number-th of so many side by side. */
+/**
+ * A bridge between two islands: a curve that leans to the middle of the map, the number-th of so many side by side. It goes from the
+ * island that is first by name, whichever way it is used.
+ */
 export function curve(from, to, number, of) {
   const mid = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;

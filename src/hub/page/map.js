@@ -138,7 +138,8 @@ function sea(count) {
 }
 
 function lineOf(line, spots) {
-  return curve(spots.get(line.from), spots.get(line.to), line.number, line.of);
+  const [one, two] = line.pair.split("|");
+  return curve(spots.get(one), spots.get(two), line.number, line.of);
 }
 
 function drawLine(line, spots, singly, mood, choose) {
@@ -151,8 +152,10 @@ function drawLine(line, spots, singly, mood, choose) {
     titled(`${line.from} ${line.both ? "↔" : "→"} ${line.to}: ${names}${more} (${footing(line.state).word})`),
     // Wide and unseen: a thin line is hard to hit.
     node("path", { class: "touch", d: path }),
-    node("path", { class: "line", d: path, "stroke-width": width }),
+    node("path", { class: "line", d: path, "stroke-width": line.state === "conflict" ? width + 2.5 : width }),
   );
+  // Two lines beside one another.
+  if (line.state === "conflict") group.append(node("path", { class: "gap", d: path }));
   const chosen = singly ? { kind: "bridges", id: key(line.bridge) } : { kind: "pair", id: line.pair };
   group.addEventListener("click", () => choose(chosen));
   return group;
@@ -164,7 +167,8 @@ function drawSign(line, spots, singly, mood) {
   const group = node("g", { class: `sign ${footing(line.state).tone} ${worst(line, mood)}` });
   const well = footing(line.state).rank === 0;
   if (singly && !line.both) {
-    const [spot, turn] = [at(0.68), heading(0.68)];
+    const forth = line.pair.startsWith(`${line.from}|`);
+    const [spot, turn] = forth ? [at(0.68), heading(0.68)] : [at(0.32), heading(0.32) + 180];
     group.append(node("path", { class: "arrow", d: "M-7,-6L6,0L-7,6", transform: `translate(${spot.x.toFixed(1)},${spot.y.toFixed(1)}) rotate(${turn.toFixed(1)})` }));
   }
   const spot = at(0.5);
@@ -197,7 +201,7 @@ function drawIsland(island, spot, mood, choose) {
     const name = node("text", { class: "label", "text-anchor": label.anchor, "font-size": label.size, transform: `translate(${label.x.toFixed(1)},${label.y.toFixed(1)}) rotate(${label.turn.toFixed(1)})` });
     name.append(short(island.name, label.turn === 0 ? 30 : 22));
     // On one line where it points outwards.
-    if (rank > 0) name.append(node("tspan", label.turn === 0 && label.anchor === "middle" ? { class: "word", x: 0, dy: 20 } : { class: "word", dx: 6 }, word));
+    if (rank > 0) name.append(node("tspan", label.turn === 0 && label.anchor === "middle" ? { class: "word", x: 0, dy: label.next } : { class: "word", dx: 6 }, word));
     group.append(name);
   }
   group.addEventListener("click", () => choose({ kind: "islands", id: island.name }));

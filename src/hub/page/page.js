@@ -78,7 +78,7 @@ function showTotals(atlas, undrawn) {
   const { totals } = atlas;
   const many = (count, one) => `${count} ${one}${count === 1 ? "" : "s"}`;
   const parts = [many(totals.islands, "cluster"), many(totals.bridges, "service")];
-  if (totals.troubledIslands > 0) parts.push(`${totals.troubledIslands} of the clusters not well`);
+  if (totals.troubledIslands > 0) parts.push(`${many(totals.troubledIslands, "cluster")} not well`);
   if (totals.conflicts > 0) parts.push(many(totals.conflicts, "conflict"));
   const others = totals.troubledBridges - totals.conflicts;
   if (others > 0) parts.push(`${many(others, "service")} not well`);
