@@ -5,10 +5,12 @@
 //! that nothing outlives its owner.
 
 pub mod addresses;
+pub mod archipelago;
 pub mod audit;
 pub mod background;
 pub mod bed;
 pub mod bench;
+pub mod browser;
 pub mod cgroups;
 pub mod conformance;
 pub mod control_plane;

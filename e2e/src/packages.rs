@@ -66,6 +66,10 @@ const NEEDS: &[(Need, &str)] = &[
     (Need::Program("sed"), "sed"),
 ];
 
+const CHROMIUM: &str = "chromium";
+/// What pages are tested in.
+const BROWSER: &[(Need, &str)] = &[(Need::Program(CHROMIUM), "chromium")];
+
 /// Makes sure that all programs are there, and installs Debian packages for those that are not.
 ///
 /// Packages' services are not started: beds run their own containerd.
@@ -74,7 +78,17 @@ const NEEDS: &[(Need, &str)] = &[
 ///
 /// Names what is missing and the packages that have it, if they cannot be installed.
 pub fn ensure() -> Result<()> {
-    ensure_on(&Host)
+    ensure_on(&Host, NEEDS)
+}
+
+/// Makes sure that there is a browser, and says where it is.
+///
+/// # Errors
+///
+/// Says why there is none.
+pub fn browser() -> Result<PathBuf> {
+    ensure_on(&Host, BROWSER)?;
+    find(CHROMIUM).context("a program that was installed is to be found")
 }
 
 /// The path of a program, looked for where root's `PATH` has it.
@@ -98,8 +112,8 @@ trait Machine {
     fn install(&self, packages: &BTreeSet<&str>) -> Result<()>;
 }
 
-fn ensure_on(machine: &impl Machine) -> Result<()> {
-    let missing = Missing::on(machine);
+fn ensure_on(machine: &impl Machine, needs: &[(Need, &'static str)]) -> Result<()> {
+    let missing = Missing::on(machine, needs);
     if missing.is_empty() {
         return Ok(());
     }
@@ -115,13 +129,13 @@ fn ensure_on(machine: &impl Machine) -> Result<()> {
     }
     let _lock = machine.lock()?;
     // Whoever held the lock may have installed them.
-    let missing = Missing::on(machine);
+    let missing = Missing::on(machine, needs);
     if missing.is_empty() {
         return Ok(());
     }
     progress::say(format_args!("installing the Debian {}", missing.packages()));
     machine.install(&missing.packages)?;
-    let left = Missing::on(machine);
+    let left = Missing::on(machine, needs);
     if !left.is_empty() {
         bail!("{} missing even after apt-get installed the Debian {}", left.programs(), left.packages());
     }
@@ -138,8 +152,8 @@ struct Missing {
 // === impl Missing ===
 
 impl Missing {
-    fn on(machine: &impl Machine) -> Self {
-        let missing = || NEEDS.iter().filter(|(need, _)| !machine.has(*need));
+    fn on(machine: &impl Machine, needs: &[(Need, &'static str)]) -> Self {
+        let missing = || needs.iter().filter(|(need, _)| !machine.has(*need));
         Self {
             needs: missing().map(|(need, _)| *need).collect(),
             packages: missing().map(|(_, package)| *package).collect(),

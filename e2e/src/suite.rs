@@ -3,7 +3,12 @@
 //! When a test fails, what the clusters hold and the end of every log are printed. A test that this machine cannot run is
 //! reported as ignored with the reason, never as passed.
 
-use std::{panic::AssertUnwindSafe, pin::Pin, process::ExitCode, sync::Arc};
+use std::{
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    process::ExitCode,
+    sync::{Arc, LazyLock},
+};
 
 use anyhow::{Result, anyhow};
 use futures::FutureExt;
@@ -12,6 +17,7 @@ use tokio::{runtime::Runtime, sync::OnceCell};
 
 use crate::{
     bed::{Bed, Spec, log_names},
+    packages,
     process::tail,
 };
 
@@ -39,6 +45,12 @@ pub fn run(spec: Spec, tests: Vec<Test>) -> ExitCode {
     run_as(&Arguments::from_args(), spec, tests)
 }
 
+/// The same one after the other, for tests that need something of the machine besides.
+pub fn run_needing(needs: Needs, spec: Spec, tests: Vec<Test>) -> ExitCode {
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    run_where(needs, &arguments, spec, tests)
+}
+
 /// The same, as many at a time where the command line does not say otherwise: for tests that mostly wait.
 pub fn run_at_a_time(number: usize, spec: Spec, tests: Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -47,16 +59,21 @@ pub fn run_at_a_time(number: usize, spec: Spec, tests: Vec<Test>) -> ExitCode {
 }
 
 fn run_as(arguments: &Arguments, spec: Spec, tests: Vec<Test>) -> ExitCode {
+    run_where(if spec.nodes { Needs::Root } else { Needs::Nothing }, arguments, spec, tests)
+}
+
+fn run_where(needs: Needs, arguments: &Arguments, spec: Spec, tests: Vec<Test>) -> ExitCode {
     let runtime = Arc::new(Runtime::new().expect("a process can start its threads"));
-    let lacking = if spec.nodes { Needs::Root } else { Needs::Nothing }.lacking();
+    // Not before a test runs: a list of tests needs nothing.
+    let lacking = Arc::new(LazyLock::new(move || needs.lacking()));
     let shared = Arc::new(Shared { spec, bed: OnceCell::new() });
     let trials = tests
         .into_iter()
         .map(|(name, test)| {
-            let (runtime, shared) = (runtime.clone(), shared.clone());
+            let (runtime, shared, lacking) = (runtime.clone(), shared.clone(), lacking.clone());
             Trial::ignorable_test(name, move || {
-                if let Some(reason) = lacking {
-                    return Ok(Completion::ignored_with(reason));
+                if let Some(reason) = &**lacking {
+                    return Ok(Completion::ignored_with(reason.clone()));
                 }
                 runtime.block_on(shared.try_on(name, test)).map(|()| Completion::Completed)
             })
@@ -75,6 +92,8 @@ pub enum Needs {
     Nothing,
     /// The rights to make namespaces, mounts and links.
     Root,
+    /// A browser.
+    Browser,
 }
 
 /// A test that brings its own bed: a sentence, what it needs, and what to do.
@@ -105,8 +124,14 @@ pub fn on_its_own_bed(name: &str, spec: Spec, test: impl AsyncFnOnce(Arc<Bed>) -
 // === impl Needs ===
 
 impl Needs {
-    fn lacking(self) -> Option<&'static str> {
-        (self == Self::Root && !rustix::process::geteuid().is_root()).then_some("skipped: needs root")
+    fn lacking(self) -> Option<String> {
+        match self {
+            Self::Nothing => None,
+            Self::Root => (!rustix::process::geteuid().is_root()).then(|| "skipped: needs root".to_owned()),
+            Self::Browser => packages::browser()
+                .err()
+                .map(|e| format!("skipped: needs a browser, and there is none: {e:#}")),
+        }
     }
 }
 

@@ -192,6 +192,16 @@ impl Component {
         get(self.health, path).await
     }
 
+    /// The same to whoever shows a token.
+    pub async fn says_to(&self, token: &str, path: &str) -> Result<String> {
+        ask(self.health, path, &format!("Authorization: Bearer {token}\r\n")).await
+    }
+
+    /// Where its health server listens.
+    pub fn health(&self) -> SocketAddr {
+        SocketAddr::new(LOOPBACK, self.health)
+    }
+
     /// Where its webhook listens, if it has one.
     pub fn webhook(&self) -> Option<SocketAddr> {
         self.webhook
@@ -215,8 +225,12 @@ impl Component {
 }
 
 async fn get(port: u16, path: &str) -> Result<String> {
+    ask(port, path, "").await
+}
+
+async fn ask(port: u16, path: &str, headers: &str) -> Result<String> {
     let mut stream = TcpStream::connect((LOOPBACK, port)).await.context("nobody listens yet")?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     Ok(answer)

@@ -22,6 +22,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use axum::Router;
 use kube::{Client, ResourceExt};
 use kube_runtime::events::Recorder;
 use parking_lot::Mutex;
@@ -122,7 +123,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     state::show(&agent, &claim, &readiness);
     let mut watches = watches::start(&agent, &readiness);
     watches.spawn(properties::keep(agent.clone(), claim.clone()));
-    readiness.serve(&args.health, &metrics, stop.clone()).await?;
+    readiness.serve(&args.health, &agent.reader, &metrics, Router::new(), stop.clone()).await?;
     // Anything that ends, ends all: an agent that does half of its work would look well.
     let work = async {
         let _ending = stop.clone().drop_guard();

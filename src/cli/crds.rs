@@ -78,7 +78,11 @@ pub fn files() -> Result<BTreeMap<PathBuf, String>> {
 /// The rules of the charts' roles.
 fn rules() -> impl Iterator<Item = (String, Vec<PolicyRule>)> {
     let hub = rights::files().into_iter().map(|(name, rules)| (HUB_RULES, name, rules));
-    let agent = [("cluster", agent::cluster_rules()), ("namespace", agent::own_rules())];
+    let agent = [
+        ("cluster", agent::cluster_rules()),
+        ("namespace", agent::own_rules()),
+        ("reviews", rights::reviews()),
+    ];
     let agent = agent.into_iter().map(|(name, rules)| (AGENT_RULES, name, rules));
     hub.chain(agent).map(|(folder, name, rules)| (format!("{folder}/{name}.yaml"), rules))
 }

@@ -4,6 +4,7 @@
 //! [`Exchange::plan`] what is to be done in a member for a service. What was seen of a member is kept while its link is down: an
 //! absence counts only after a complete list.
 
+mod bridge;
 mod feed;
 mod import;
 mod plan;
@@ -27,6 +28,7 @@ use k8s_openapi::{api::discovery::v1::EndpointSlice, apimachinery::pkg::apis::me
 
 use self::refusals::Refusals;
 pub use self::{
+    bridge::{Bridge, Exporter, Footing, Importer},
     plan::{ImportStep, Plan, SliceStep},
     refusals::{Id, News, Trust, id},
     seen::{

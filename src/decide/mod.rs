@@ -9,6 +9,7 @@
 pub mod action;
 pub mod admit;
 pub mod agent;
+pub mod atlas;
 pub mod change;
 pub mod condition;
 pub mod copy;

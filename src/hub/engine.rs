@@ -7,7 +7,10 @@ use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use kube::Client;
@@ -64,6 +67,8 @@ pub struct Engine {
     /// Taken after the view's lock and the world's.
     exchange: RwLock<Exchange>,
     links: RwLock<BTreeMap<ClusterName, Arc<Link>>>,
+    /// How often something changed, for those who look now and then.
+    stirs: AtomicU64,
 }
 
 /// What an engine is made of.
@@ -121,7 +126,18 @@ impl Engine {
             exchange: RwLock::new(Exchange::new(id.clone(), rules)),
             world: RwLock::new(World::new(id)),
             links: RwLock::default(),
+            stirs: AtomicU64::default(),
         }
+    }
+
+    /// How often something changed: whoever finds the same number twice need not look.
+    pub fn stirs(&self) -> u64 {
+        self.stirs.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that something has changed.
+    fn stir(&self) {
+        self.stirs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Changes the world, and sees to it that what this concerns is looked at.
@@ -135,6 +151,7 @@ impl Engine {
             self.report.touch(stirred.into_iter().chain(policies));
             dirty
         };
+        self.stir();
         // What places an export or an import decides who imports the service.
         let services: BTreeSet<_> = dirty.iter().filter_map(|(_, key)| exchanged(key)).collect();
         let links = self.links.read();
@@ -160,6 +177,7 @@ impl Engine {
             let mut exchange = self.exchange.write();
             (change(&mut exchange), exchange.take_news())
         };
+        self.stir();
         self.tell_refused(&news);
         self.look_at_services(dirty);
     }
@@ -202,6 +220,7 @@ impl Engine {
             let records: Vec<_> = records.collect();
             (dirty, records, exchange.take_news())
         };
+        self.stir();
         self.tell_refused(&news);
         if !records.is_empty() {
             let mut view = self.view.write();
@@ -287,6 +306,7 @@ impl Engine {
     pub async fn follow(&self, changed: &Notify) {
         loop {
             changed.notified().await;
+            self.stir();
             let changes = self.view.write().take_changes();
             let policies = !changes.reach.is_empty() || changes.overrides;
             let members = !changes.members.is_empty();

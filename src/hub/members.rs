@@ -126,7 +126,7 @@ async fn attend(engine: &Arc<Engine>, link: &Arc<Link>) -> anyhow::Result<bool> 
 }
 
 /// What the Ready condition says: truth, reason and message.
-fn ready(health: &Reachability) -> (&'static str, &str, String) {
+pub(super) fn ready(health: &Reachability) -> (&'static str, &str, String) {
     match health {
         Reachability::Ready(_) => {
             ("True", reason::CLUSTER_READY, "its API server answers and is ready".to_owned())
@@ -149,7 +149,7 @@ fn ready(health: &Reachability) -> (&'static str, &str, String) {
 }
 
 /// What the AgentReady condition says: truth, reason and message.
-fn agent_ready(heartbeat: Heartbeat) -> (&'static str, &'static str, String) {
+pub(super) fn agent_ready(heartbeat: Heartbeat) -> (&'static str, &'static str, String) {
     let lease = format!("the Lease {}/{}", object::NAMESPACE, object::AGENT);
     match heartbeat {
         Heartbeat::Beats => ("True", reason::AGENT_READY, "its agent is at work".to_owned()),

@@ -9,6 +9,7 @@ pub mod freshness;
 pub mod identity;
 pub mod link;
 pub mod members;
+pub mod page;
 pub mod report;
 pub mod rights;
 pub mod served;
@@ -24,7 +25,10 @@ use parking_lot::RwLock;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::engine::{Engine, Parts};
+use self::{
+    engine::{Engine, Parts},
+    page::Page,
+};
 use crate::{
     api::names::object,
     decide::{exchange::Rules, freshness::Limits, view::View},
@@ -73,6 +77,9 @@ pub struct Args {
     /// The namespaces of which no service is exported to other clusters, beside Tombolo's own; may have `*`.
     #[arg(long, default_value = "kube-*", value_delimiter = ',', value_name = "GLOB")]
     excluded_namespaces: Vec<String>,
+    /// Serve a page at /status, beside /metrics, that shows clusters and services and how they are.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    status_page: bool,
 }
 
 // === impl Args ===
@@ -111,7 +118,9 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let changed = Arc::new(Notify::new());
     let mut watches = watches::start(&client, &view, &changed, &readiness);
     let propagates = args.propagation;
+    let page = args.status_page.then(Page::default);
     let propagation = Propagation {
+        page: page.clone(),
         namespace: args.namespace.clone(),
         create_namespaces: args.create_namespaces,
         rules,
@@ -119,7 +128,8 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     };
     let webhook =
         args.webhook.run(&client, &args.namespace, view.clone(), &readiness, &metrics.webhook, stop.clone());
-    readiness.serve(&args.health, &metrics, stop.clone()).await?;
+    let more = page.as_ref().map(|page| page.router(&stop)).unwrap_or_default();
+    readiness.serve(&args.health, &client, &metrics, more, stop.clone()).await?;
     // Anything that ends, ends all: a hub that does half of its work would look well. Told to stop, it goes on until the webhook has ended:
     // what that still answers it knows from the watches, and without the lead nothing is written.
     let work = async {
@@ -129,6 +139,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
             ended = webhook => ended.context("the webhook ended"),
             ended = watches.join_next() => bail!("a watch ended: {ended:?}"),
             ended = propagate(propagation, &config, view, &claim, &changed, &metrics, &readiness), if propagates => ended.context("the propagator ended"),
+            () = keep(page.as_ref()) => bail!("the status page ended"),
         }
     };
     let election = async {
@@ -142,8 +153,17 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     Ok(())
 }
 
+/// Keeps the status page up to date; where there is none this never ends.
+async fn keep(page: Option<&Page>) {
+    match page {
+        Some(page) => page.run().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What the propagator is told.
 struct Propagation {
+    page: Option<Page>,
     namespace: String,
     create_namespaces: bool,
     rules: Rules,
@@ -174,6 +194,9 @@ async fn propagate(
         rules: told.rules,
     }));
     state::show(&engine, metrics, readiness);
+    if let Some(page) = &told.page {
+        page.follow(&engine);
+    }
     let mut tasks = JoinSet::new();
     tasks.spawn(templates::run(engine.clone()));
     tasks.spawn(members::run(engine.clone()));

@@ -81,14 +81,23 @@ pub fn templates() -> Vec<PolicyRule> {
     rules
 }
 
+/// What it, or an agent, may ask its API server of whoever wants to read its metrics, where that is guarded.
+pub fn reviews() -> Vec<PolicyRule> {
+    vec![
+        rule(&("authentication.k8s.io", &["tokenreviews"], &["create"]), &[]),
+        rule(&("authorization.k8s.io", &["subjectaccessreviews"], &["create"]), &[]),
+    ]
+}
+
 /// The rules by the name of their file in the chart.
-pub fn files() -> [(&'static str, Vec<PolicyRule>); 5] {
+pub fn files() -> [(&'static str, Vec<PolicyRule>); 6] {
     [
         ("cluster", cluster()),
         ("namespace", own()),
         ("certificates", certificates()),
         ("member-secrets", member_secrets()),
         ("templates", templates()),
+        ("reviews", reviews()),
     ]
 }
 

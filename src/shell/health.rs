@@ -12,12 +12,17 @@ use std::{
 
 use anyhow::{Context, Result};
 use axum::{Router, extract::State, http::StatusCode, routing::get};
+use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{asked::Asked, metrics::Metrics};
+use super::{
+    asked::Asked,
+    guard::{self, Guard},
+    metrics::Metrics,
+};
 
 /// How old an answer about the inner state may be: whoever asks more often gets the same again.
 const SHOWN: Duration = Duration::from_secs(1);
@@ -29,6 +34,8 @@ pub struct Args {
     /// Where /livez, /readyz, /metrics and /debug/state are served.
     #[arg(long, env = "TOMBOLO_HEALTH_ADDRESS", default_value = "[::]:8081", value_name = "ADDRESS:PORT")]
     health_address: SocketAddr,
+    #[command(flatten)]
+    guard: guard::Args,
 }
 
 type Parts = Arc<Mutex<BTreeMap<String, Result<(), String>>>>;
@@ -58,13 +65,21 @@ impl Readiness {
         Part { name: name.to_owned(), all: self.parts.clone() }
     }
 
-    /// Serves health until told to stop. If it cannot go on, the process is told to stop: one that cannot say how it is doing is
-    /// no use to its cluster.
-    pub async fn serve(&self, args: &Args, metrics: &Metrics, stop: CancellationToken) -> Result<()> {
+    /// Serves health until told to stop, and what else is given, guarded as metrics are. If it cannot go on, the process is told to
+    /// stop: one that cannot say how it is doing is no use to its cluster.
+    pub async fn serve(
+        &self,
+        args: &Args,
+        client: &Client,
+        metrics: &Metrics,
+        more: Router,
+        stop: CancellationToken,
+    ) -> Result<()> {
         let listener = TcpListener::bind(args.health_address)
             .await
             .with_context(|| format!("--health-address: failed to listen on {}", args.health_address))?;
-        let server = axum::serve(listener, self.router(metrics))
+        let guard = args.guard.guard(client);
+        let server = axum::serve(listener, self.router(metrics, more, guard))
             .with_graceful_shutdown(stop.clone().cancelled_owned());
         tokio::spawn(async move {
             if let Err(e) = server.await {
@@ -75,14 +90,22 @@ impl Readiness {
         Ok(())
     }
 
-    fn router(&self, metrics: &Metrics) -> Router {
+    /// Probes come without a token; all else is guarded.
+    fn router(&self, metrics: &Metrics, more: Router, guard: Option<Guard>) -> Router {
+        let guarded = Router::new()
+            .route("/metrics", get(scrape))
+            .with_state(metrics.clone())
+            .route("/debug/state", get(inside))
+            .with_state(self.clone())
+            .merge(more);
         Router::new()
             .route("/livez", get(async || "ok"))
             .route("/readyz", get(ready))
-            .route("/debug/state", get(inside))
             .with_state(self.clone())
-            .route("/metrics", get(scrape))
-            .with_state(metrics.clone())
+            .merge(match guard {
+                Some(guard) => guard.before(guarded),
+                None => guarded,
+            })
     }
 
     /// What is missing, a line each; nothing if the process is ready.

@@ -6,6 +6,7 @@ pub mod asked;
 pub mod client;
 pub mod clock;
 pub mod connection;
+pub mod guard;
 pub mod health;
 pub mod lease;
 pub mod log;

@@ -54,20 +54,20 @@ impl Machine for Fake {
 #[test]
 fn a_complete_machine_needs_neither_root_nor_apt() {
     let machine = Fake { apt: false, root: false, ..lacking(&[]) };
-    ensure_on(&machine).unwrap();
+    ensure_on(&machine, NEEDS).unwrap();
 }
 
 #[test]
 fn each_missing_package_is_installed_once() {
     let machine = lacking(&FRESH);
-    ensure_on(&machine).unwrap();
+    ensure_on(&machine, NEEDS).unwrap();
     assert_eq!(*machine.asked_for.borrow(), ["containerd", "containernetworking-plugins"]);
 }
 
 #[test]
 fn what_another_bed_installed_meanwhile_is_not_installed_again() {
     let machine = Fake { brought_by_others: &FRESH, ..lacking(&FRESH) };
-    ensure_on(&machine).unwrap();
+    ensure_on(&machine, NEEDS).unwrap();
     assert!(machine.asked_for.borrow().is_empty());
 }
 
@@ -89,7 +89,7 @@ fn messages_name_the_programs_and_the_packages_that_have_them() {
             "nc.openbsd, ping are missing even after apt-get installed the Debian packages iputils-ping netcat-openbsd",
         ),
     ] {
-        assert_eq!(ensure_on(&machine).unwrap_err().to_string(), message);
+        assert_eq!(ensure_on(&machine, NEEDS).unwrap_err().to_string(), message);
     }
 }
 

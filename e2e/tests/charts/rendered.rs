@@ -25,12 +25,14 @@ const COMMON: &[&str] = &[
     "networkPolicy.metricsFrom:=[{\"namespaceSelector\":{}}]",
     "networkPolicy.egress.enabled=true",
     "networkPolicy.egress.cidrs:=[\"10.0.0.0/8\",\"fd00::/8\"]",
+    "metrics.auth=token",
     "metrics.service=true",
     "metrics.serviceMonitor.enabled=true",
     "metrics.serviceMonitor.labels.release=prometheus",
 ];
 /// The same of the hub alone.
 const HUB: &[&str] = &[
+    "hub.statusPage=true",
     "hub.extraArgs:=[\"--leader-elect=true\"]",
     "rbac.templates.secrets=true",
     "rbac.extraRules:=[{\"apiGroups\":[\"rules.example\"],\"resources\":[\"gadgets\"],\"verbs\":[\"get\",\"list\",\"watch\"]}]",
@@ -110,6 +112,7 @@ pub(crate) async fn values_that_make_no_sense_are_refused_in_clear_words(bed: Ar
         (Chart::Hub, &["webhook.url=http://hub.example"], "at '/webhook/url'"),
         (Chart::Hub, &["image.tag=1", "image.digest=md5:1"], "at '/image/digest'"),
         (Chart::Hub, &["hub.extraArgs:=[\"hub\"]"], "at '/hub/extraArgs/0'"),
+        (Chart::Hub, &["metrics.auth=basic"], "at '/metrics/auth': value must be one of 'none', 'token'"),
         (Chart::Hub, &["hub.lostAfter=30"], "hub.lostAfter: must be greater than hub.staleAfter"),
         (Chart::Hub, &["parts=workload"], "apiServer.kubeconfigSecret.name: is required with parts=workload"),
         (

@@ -236,6 +236,33 @@ async fn propagates_more(bed: &Arc<Bed>, installed: &Installed) -> Result<()> {
     scene.arrives(&[1], "Gadget one").await
 }
 
+/// With a guard the hub asks the API server who may read its metrics and its page, by the rights that the guard's value brings.
+async fn guards(bed: &Bed, installed: &Installed) -> Result<()> {
+    let guard = ["metrics.auth=token", "hub.statusPage=true"];
+    installed.widen(bed, &guard, &["create", "tokenreviews.authentication.k8s.io"]).await?;
+    let mut flags = flags(&installed.helm, Chart::Hub, &[WORKLOAD, &guard].concat())?;
+    let address = installed.hubs[0].webhook().context("a hub has a webhook")?;
+    flags.push(format!("--webhook-url=https://{address}"));
+    let hub = bed.start_hub_so(&installed.binary, "tombolo-hub-guarded", &flags, MANNER).await?;
+    let kubectl = bed.kubectl("hub");
+    kubectl.run(&["create", "serviceaccount", "reader", "-n", NAMESPACE])?;
+    kubectl.run(&["create", "clusterrole", "reader", "--verb=get", "--non-resource-url=/metrics,/status"])?;
+    let account = format!("--serviceaccount={NAMESPACE}:reader");
+    kubectl.run(&["create", "clusterrolebinding", "reader", "--clusterrole=reader", &account])?;
+    let token = kubectl.run(&["create", "token", "reader", "-n", NAMESPACE])?;
+    for path in ["/metrics", "/status/"] {
+        let answer = hub.says(path).await?;
+        ensure!(answer.starts_with("HTTP/1.0 401"), "{path}: {answer}");
+        until(&format!("a reader may get {path}"), PATIENCE, async || {
+            let answer = hub.says_to(token.trim(), path).await?;
+            ensure!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
 /// A kind that the hub may not read is told of by the policy that selects it, until the hub may.
 async fn tells_what_it_may_not_read(scene: &Scene, installed: &Installed) -> Result<()> {
     scene.apply(HUB, [places("forbidden", &["ReplicaSet"], &[1])]).await?;
@@ -305,6 +332,7 @@ pub(crate) async fn tombolo_works_with_exactly_the_charts_rights_and_nothing_is_
     serves_by_hand(&bed).await?;
     says_its_clusterset(&bed).await?;
     installed.fail_over(&scene).await?;
+    guards(&bed, &installed).await?;
     for cluster in ["hub", "member1", "member2"] {
         nothing_forbidden(&bed, cluster)?;
     }
@@ -318,7 +346,7 @@ pub(crate) async fn tombolo_works_with_exactly_the_charts_rights_and_nothing_is_
     nothing_forbidden(&bed, "hub")?;
     nothing_forbidden(&bed, "member1")?;
 
-    let hubs = [rights::cluster(), rights::own(), rights::certificates()].concat();
+    let hubs = [rights::cluster(), rights::own(), rights::certificates(), rights::reviews()].concat();
     let agents = [agent::cluster_rules(), agent::own_rules()].concat();
     // The last slices of what was withdrawn may still have to go.
     until("every right was used", PATIENCE, async || {

@@ -104,7 +104,7 @@ impl Exchange {
     }
 
     /// The clusters that an importer reaches, or why it reaches none.
-    fn reached_in(
+    pub(super) fn reached_in(
         &self,
         importer: &ClusterName,
         key: &ServiceKey,
