@@ -8,6 +8,7 @@ pub mod export;
 pub mod join;
 pub mod list;
 pub mod paint;
+pub mod plan;
 pub mod shell;
 pub mod side;
 pub mod status;
@@ -58,6 +59,8 @@ enum Command {
     Status(status::Args),
     /// Says why an object of the hub is where it is, or is not.
     Explain(explain::Args),
+    /// Says what applying a file would change in which cluster, before anything is applied.
+    Plan(plan::Args),
     /// Prints the CustomResourceDefinitions that a cluster needs, for `kubectl apply`.
     Crds(crds::Args),
     /// Prints a script that completes the command line, such as `source <(tombolo completion bash)`.
@@ -89,6 +92,7 @@ impl Cli {
             Command::Check(args) => args.run().await,
             Command::Status(args) => return args.run(shutdown::on_signal()?).await,
             Command::Explain(args) => return args.run(shutdown::on_signal()?).await,
+            Command::Plan(args) => return args.run(shutdown::on_signal()?).await,
             Command::Crds(args) => crds::run(&args),
             Command::Completion(args) => args.run(Self::command()),
             Command::Man(args) => args.run(Self::command()),

@@ -3,6 +3,7 @@
 use std::{
     env,
     io::{self, ErrorKind, IsTerminal, Write},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
@@ -47,6 +48,53 @@ pub struct Cell {
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<Cell>>,
+}
+
+/// Says on a terminal what a command is about, once it takes longer than somebody waits without asking. In a pipe it says nothing.
+#[derive(Debug)]
+pub struct Progress {
+    began: Instant,
+    terminal: bool,
+    shown: bool,
+}
+
+/// As long as somebody waits without asking.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+// === impl Progress ===
+
+impl Progress {
+    /// Begins to count.
+    pub fn new() -> Self {
+        Self { began: Instant::now(), terminal: io::stderr().is_terminal(), shown: false }
+    }
+
+    /// What it is about now, in place of what it said before.
+    pub fn say(&mut self, text: &str) {
+        if self.terminal && self.began.elapsed() > PATIENCE {
+            eprint!("\r\x1b[K{}", shortened(text, WIDTH - 1));
+            self.shown = true;
+        }
+    }
+
+    /// Takes back what it said.
+    pub fn done(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.done();
+    }
 }
 
 // === impl Tone ===
@@ -124,6 +172,11 @@ impl Table {
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Whether there are titles only.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() < 2
     }
 
     /// The lines, none wider than that. What does not fit is cut, in the widest columns first.

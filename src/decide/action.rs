@@ -200,7 +200,7 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
 }
 
 /// Whether the deletion of such an object takes others with it.
-fn cascades(kind: &GroupKind) -> bool {
+pub(in crate::decide) fn cascades(kind: &GroupKind) -> bool {
     matches!(
         (&*kind.group, &*kind.kind),
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")

@@ -18,7 +18,11 @@ use std::fmt;
 use serde::Serialize;
 
 pub use self::read::{PolicyRead, Read};
-pub(in crate::decide) use self::read::{of, one_line};
+pub(in crate::decide) use self::{
+    policy::shown,
+    read::{of, one_line},
+    template::against,
+};
 use super::{copy::ObjectKey, policies::PolicyKey};
 
 /// What is to be explained.

@@ -30,6 +30,7 @@ pub mod merge;
 pub mod overrides;
 pub mod overview;
 pub mod placement;
+pub mod plan;
 pub mod policies;
 pub mod ports;
 pub mod property;

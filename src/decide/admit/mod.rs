@@ -83,6 +83,11 @@ pub fn mutate(view: &View, request: &Request) -> Verdict {
     }
 }
 
+/// Whether objects of a kind are judged at all.
+pub(in crate::decide) fn is_judged(kind: &GroupVersionKind) -> bool {
+    Kind::of(kind).is_some()
+}
+
 /// The clusters that a policy names and that there are not, a sentence each.
 pub(in crate::decide) fn missing_clusters(view: &View, spec: &PropagationSpec) -> Vec<String> {
     let mut verdict = Verdict::default();

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A policy in words.
-pub(super) fn shown(key: &PolicyKey) -> String {
+pub(in crate::decide) fn shown(key: &PolicyKey) -> String {
     let kind = if key.namespace.is_some() { "PropagationPolicy" } else { "ClusterPropagationPolicy" };
     format!("{kind} {key}")
 }

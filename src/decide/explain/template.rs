@@ -89,7 +89,7 @@ fn policies(candidates: &[Candidate<'_, Propagation>]) -> Vec<Row> {
 }
 
 /// By what a policy loses, with figures.
-pub(super) fn against(
+pub(in crate::decide) fn against(
     verdict: Verdict,
     winner: &Candidate<'_, Propagation>,
     loser: &Candidate<'_, Propagation>,

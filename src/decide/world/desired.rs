@@ -221,6 +221,21 @@ impl Wanted {
         Self { object, stamps, api_version: "v1".into(), conflict_resolution, retain_replicas: false }
     }
 
+    /// The object before our marks are put on it.
+    pub(in crate::decide) fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// Whether it stays when its template goes.
+    pub(in crate::decide) fn is_preserved(&self) -> bool {
+        self.stamps.preserve
+    }
+
+    /// Whether it goes when its policy does.
+    pub(in crate::decide) fn goes_with_policy(&self) -> bool {
+        self.stamps.delete_with_policy
+    }
+
     /// The object as it is applied in a version that the member serves, with respect to what is there.
     pub fn render(&self, api_version: &str, found: Option<Found>) -> Rendered {
         let mut object = self.object.clone();

@@ -1,0 +1,263 @@
+//! Asks the hub's API server by dry runs, in the order of the documents, and lets the hub's own rules judge what a dry run cannot
+//! see: the documents before it.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use http::Response;
+use kube::{
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+    client::Body,
+    core::Request,
+};
+use serde_json::Value;
+
+use super::{
+    documents::Document,
+    read::{Reading, typed},
+};
+use crate::{
+    cli::paint::Progress,
+    decide::{
+        copy::ObjectKey,
+        plan::{self, Answer, Hub, Named, Outcome, applied, differences, settled},
+    },
+};
+
+/// Who asks for server-side apply: it is kubectl's that is planned.
+const KUBECTL: &str = "kubectl";
+
+/// How it is asked.
+pub(super) struct Asking<'a> {
+    pub(super) reading: &'a Reading<'a>,
+    /// The documents would be deleted.
+    pub(super) delete: bool,
+    /// They would be applied by server-side apply.
+    pub(super) server_side: bool,
+}
+
+/// What the hub is, and what the documents so far would make of it.
+struct Judging<'a> {
+    live: &'a BTreeMap<ObjectKey, Value>,
+    before: &'a Hub,
+    after: &'a mut Hub,
+    /// Whether nothing would have been written yet.
+    first: bool,
+}
+
+/// A document that was judged.
+struct Judged {
+    document: plan::Document,
+    old: Option<Value>,
+    /// What it warns of as the hub is now.
+    alone: Vec<String>,
+}
+
+// === impl Asking ===
+
+impl Asking<'_> {
+    /// Reads the documents' objects as they are.
+    pub(super) async fn live(
+        &self,
+        documents: &[Document],
+        progress: &mut Progress,
+    ) -> Result<BTreeMap<ObjectKey, Value>> {
+        let mut live = BTreeMap::new();
+        for (number, document) in documents.iter().enumerate() {
+            progress.say(&format!("reading object {} of {}", number + 1, documents.len()));
+            if let Some(object) = self.reading.live(document).await? {
+                live.insert(document.key.clone(), object);
+            }
+        }
+        Ok(live)
+    }
+
+    /// Says what becomes of each document, and puts those that are admitted into what the hub would be.
+    pub(super) async fn judge(
+        &self,
+        documents: &[Document],
+        live: &BTreeMap<ObjectKey, Value>,
+        before: &Hub,
+        after: &mut Hub,
+        progress: &mut Progress,
+    ) -> Result<Vec<plan::Document>> {
+        let mut judging = Judging { live, before, after, first: true };
+        let mut judged = Vec::new();
+        for (number, document) in documents.iter().enumerate() {
+            progress.say(&format!("asking the hub about object {} of {}", number + 1, documents.len()));
+            let old = judging.after.get(&document.key).cloned();
+            let answer = self.answer(document, judging.after, live.get(&document.key)).await?;
+            let new = self.stored(document, old.as_ref(), &answer, judging.after);
+            judged.push(judging.take(document, &answer, old, new));
+        }
+        Ok(judged.into_iter().zip(documents).map(|(judged, given)| judged.look_back(given, after)).collect())
+    }
+
+    /// The object as it would be stored; none if it would be gone.
+    fn stored(
+        &self,
+        document: &Document,
+        old: Option<&Value>,
+        answer: &Answer,
+        after: &Hub,
+    ) -> Option<Value> {
+        if self.delete {
+            return None;
+        }
+        if let Answer::Admitted { object: Some(object), .. } = answer {
+            return Some(object.clone());
+        }
+        let given = old.map_or_else(|| document.object.clone(), |old| applied(old, &document.object));
+        Some(after.mutated(old, &given))
+    }
+
+    /// What the API server answers to a dry run. `after` is what the documents before it would have made of the hub.
+    async fn answer(&self, document: &Document, after: &Hub, live: Option<&Value>) -> Result<Answer> {
+        let ObjectKey { kind, namespace, .. } = &document.key;
+        let Some(version) = &document.version else {
+            return Ok(if after.defines(kind) {
+                Answer::NotAsked(format!("it serves {kind} once it has what the file defines"))
+            } else {
+                Answer::Refused(format!(
+                    "the hub does not serve {kind} in that version; `kubectl api-resources` lists what it serves"
+                ))
+            });
+        };
+        if self.delete && live.is_none() {
+            return Ok(Answer::Admitted { object: None, warnings: Vec::new() });
+        }
+        if after.get(&document.key) != live {
+            return Ok(Answer::NotAsked("it is in the file more than once".to_owned()));
+        }
+        let url = version.api(self.reading.hub, &document.key).resource_url().to_owned();
+        let request = self.request(&Request::new(url), document, live)?;
+        let response = self.reading.hub.send(request.map(Body::from)).await;
+        let response = response.with_context(|| format!("failed to ask the hub about {}", document.key))?;
+        let (status, warnings) = (response.status(), warnings(&response));
+        let body = response.into_body().collect_bytes().await.context("failed to read the hub's answer")?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if status.is_success() {
+            let object = (!self.delete).then(|| typed(body, version));
+            return Ok(Answer::Admitted { object, warnings });
+        }
+        let lacking =
+            status.as_u16() == 404 && body.pointer("/details/kind").is_some_and(|kind| kind == "namespaces");
+        let message = body["message"].as_str().unwrap_or(status.as_str());
+        Ok(match lacking {
+            true if after.has_namespace(namespace) => {
+                Answer::NotAsked(format!("namespace {namespace} does not exist yet"))
+            }
+            true => Answer::Refused(format!(
+                "{message}: create namespace {namespace} first, or put it into the file before this"
+            )),
+            false => Answer::Refused(message.to_owned()),
+        })
+    }
+
+    fn request(
+        &self,
+        request: &Request,
+        document: &Document,
+        live: Option<&Value>,
+    ) -> Result<http::Request<Vec<u8>>> {
+        let name = &*document.key.name;
+        let write = PostParams { dry_run: true, field_manager: None };
+        let asked = if self.delete {
+            request.delete(name, &DeleteParams::default().dry_run())
+        } else if self.server_side {
+            request.patch(name, &PatchParams::apply(KUBECTL).dry_run(), &Patch::Apply(&document.object))
+        } else if let Some(live) = live {
+            request.replace(name, &write, serde_json::to_vec(&applied(live, &document.object))?)
+        } else {
+            request.create(&write, serde_json::to_vec(&document.object)?)
+        };
+        asked.with_context(|| format!("failed to ask the hub about {}", document.key))
+    }
+}
+
+// === impl Judging ===
+
+impl Judging<'_> {
+    /// Settles what becomes of a document, and takes note of it if it is admitted.
+    fn take(
+        &mut self,
+        document: &Document,
+        answer: &Answer,
+        old: Option<Value>,
+        new: Option<Value>,
+    ) -> Judged {
+        let own = self.after.judge(old.as_ref(), new.as_ref());
+        let alone = self.before.judge(self.live.get(&document.key), new.as_ref());
+        let alone = alone.map(|(verdict, _)| verdict.warnings).unwrap_or_default();
+        let settled = settled(answer, own.as_ref(), &alone, self.first);
+        let fields = old.as_ref().zip(new.as_ref()).map(|(old, new)| differences(old, new));
+        let outcome = match (&settled.refusal, &old, &new) {
+            (Some(_), ..) => Outcome::Refused,
+            (None, None, None) => Outcome::Unchanged,
+            (None, Some(_), None) => Outcome::Delete,
+            (None, None, Some(_)) => Outcome::Create,
+            (None, Some(_), Some(_)) if fields.as_ref().is_none_or(Vec::is_empty) => Outcome::Unchanged,
+            (None, Some(_), Some(_)) => Outcome::Change,
+        };
+        match (outcome, new) {
+            (Outcome::Create | Outcome::Change, Some(new)) => self.after.apply(new),
+            (Outcome::Delete, _) => self.after.delete(&document.key),
+            _ => {}
+        }
+        self.first &= matches!(outcome, Outcome::Unchanged | Outcome::Refused);
+        let document = plan::Document {
+            object: Named::of(&document.key),
+            outcome,
+            fields: fields.filter(|_| outcome == Outcome::Change).unwrap_or_default(),
+            refusal: settled.refusal,
+            warnings: settled.warnings,
+        };
+        Judged { document, old, alone }
+    }
+}
+
+// === impl Judged ===
+
+impl Judged {
+    /// Takes back warnings that a later document makes good: a policy may stand before what it selects.
+    fn look_back(mut self, given: &Document, after: &Hub) -> plan::Document {
+        let judged = after.get(&given.key).and_then(|new| after.judge(self.old.as_ref(), Some(new)));
+        if let Some((verdict, None)) = judged {
+            let lasting =
+                |warning: &String| !self.alone.contains(warning) || verdict.warnings.contains(warning);
+            self.document.warnings.retain(lasting);
+        }
+        self.document
+    }
+}
+
+/// What an answer warns of (RFC 7234, 5.5: `299 - "text"`).
+fn warnings(response: &Response<Body>) -> Vec<String> {
+    let found = response.headers().get_all(http::header::WARNING).into_iter();
+    found.filter_map(|value| warning(&String::from_utf8_lossy(value.as_bytes()))).collect()
+}
+
+fn warning(text: &str) -> Option<String> {
+    let (_, quoted) = text.split_once('"')?;
+    let quoted = quoted.trim_end().strip_suffix('"')?;
+    let (mut plain, mut escaped) = (String::new(), false);
+    for c in quoted.chars() {
+        escaped = c == '\\' && !escaped;
+        if !escaped {
+            plain.push(c);
+        }
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_read_as_they_were_meant() {
+        let quoted = "299 - \"there is no cluster \\\"x\\\" yet, see a\\\\b\"";
+        assert_eq!(warning(quoted).as_deref(), Some("there is no cluster \"x\" yet, see a\\b"));
+        assert_eq!(warning("299 - plain"), None);
+    }
+}
