@@ -29,17 +29,18 @@ use tombolo::{
 };
 
 use super::{
-    cpu, programs,
+    cpu,
     propagate::{config, create_namespace, map, ms},
     resident,
     services::slice,
+    status_mib,
 };
 use crate::{
     bed::{Bed, Spec},
     fleet,
     progress::say,
     scene::object,
-    tombolo::{Component, Manner},
+    tombolo::{Component, Manner, binary, build},
     wait::until,
 };
 
@@ -79,7 +80,7 @@ struct Processes {
 impl Args {
     /// Measures and prints.
     pub async fn run(self) -> Result<()> {
-        let (_, tombolo) = tokio::task::spawn_blocking(programs).await??;
+        let tombolo = tokio::task::spawn_blocking(program).await??;
         let bed = Bed::start(Spec::api(2).bare(), None).await?;
         bed.prepare_hub()?;
         for member in [1, 2] {
@@ -152,6 +153,15 @@ impl Args {
     }
 }
 
+/// `$TOMBOLO_BIN`, or the release build of this checkout.
+fn program() -> Result<PathBuf> {
+    if std::env::var_os("TOMBOLO_BIN").is_some() {
+        return binary();
+    }
+    say("building tombolo for release: a few minutes, the first time");
+    build("tombolo", &["--release"])
+}
+
 async fn many(count: usize, one: impl AsyncFn(usize) -> Result<()>) -> Result<()> {
     stream::iter(0..count).map(|number| one(number)).buffer_unordered(AT_ONCE).try_collect().await
 }
@@ -205,8 +215,9 @@ impl Processes {
         let each = [("hub", &self.hub), ("exporter", &self.exporter), ("importer", &self.importer)];
         for ((name, process), started) in each.into_iter().zip(self.started) {
             let pid = process.pid();
-            all[name] =
-                json!({ "rss_mib": resident(pid)?, "cpu_s": cpu(pid)?, "ready_after_ms": ms(started) });
+            all[name] = json!({
+                "rss_mib": resident(pid)?, "anonymous_mib": status_mib(pid, "RssAnon:")?, "cpu_s": cpu(pid)?, "ready_after_ms": ms(started),
+            });
         }
         Ok(all)
     }
@@ -217,13 +228,17 @@ fn print(report: &Value) {
         "{} services of 10 endpoints, {} objects, 2 members; all there after {} s",
         report["services"], report["objects"], report["filled_in_s"]
     );
-    println!("{:<10} {:<10} {:>8} {:>8} {:>12}", "", "", "RSS MIB", "CPU S", "READY AFTER");
+    println!(
+        "{:<10} {:<10} {:>8} {:>9} {:>8} {:>12}",
+        "", "", "RSS MIB", "OF IT OWN", "CPU S", "READY AFTER"
+    );
     for stage in ["empty", "filled", "restarted"] {
         for process in ["hub", "exporter", "importer"] {
             let figure = |name: &str| report[stage][process][name].as_f64().unwrap_or_default();
             println!(
-                "{stage:<10} {process:<10} {:>8.1} {:>8.2} {:>9.0} ms",
+                "{stage:<10} {process:<10} {:>8.1} {:>9.1} {:>8.2} {:>9.0} ms",
                 figure("rss_mib"),
+                figure("anonymous_mib"),
                 figure("cpu_s"),
                 figure("ready_after_ms")
             );
