@@ -12,6 +12,7 @@ use tokio::{runtime::Runtime, sync::OnceCell};
 
 use crate::{
     bed::{Bed, Spec, log_names},
+    packages,
     process::tail,
 };
 
@@ -75,6 +76,8 @@ pub enum Needs {
     Nothing,
     /// The rights to make namespaces, mounts and links.
     Root,
+    /// The program that checks rules of Prometheus.
+    Promtool,
 }
 
 /// A test that brings its own bed: a sentence, what it needs, and what to do.
@@ -106,7 +109,13 @@ pub fn on_its_own_bed(name: &str, spec: Spec, test: impl AsyncFnOnce(Arc<Bed>) -
 
 impl Needs {
     fn lacking(self) -> Option<&'static str> {
-        (self == Self::Root && !rustix::process::geteuid().is_root()).then_some("skipped: needs root")
+        match self {
+            Self::Nothing => None,
+            Self::Root => (!rustix::process::geteuid().is_root()).then_some("skipped: needs root"),
+            Self::Promtool => packages::promtool().is_err().then_some(
+                "skipped: there is no promtool, and the Debian package prometheus cannot be installed",
+            ),
+        }
     }
 }
 
