@@ -91,6 +91,24 @@ pub fn browser() -> Result<PathBuf> {
     find(CHROMIUM).context("a program that was installed is to be found")
 }
 
+/// The program that checks rules of Prometheus, from a Debian package that is installed where it is missing.
+///
+/// # Errors
+///
+/// If it is not there and cannot be installed.
+pub fn promtool() -> Result<PathBuf> {
+    if let Some(found) = find("promtool") {
+        return Ok(found);
+    }
+    if !Host.is_root() || !Host.has_apt() {
+        bail!("promtool is missing, and installing the Debian package prometheus needs root and apt-get");
+    }
+    let _lock = Host.lock()?;
+    progress::say("installing the Debian package prometheus");
+    Host.install(&BTreeSet::from(["prometheus"]))?;
+    find("promtool").context("promtool is missing even after apt-get installed the Debian package prometheus")
+}
+
 /// The path of a program, looked for where root's `PATH` has it.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {

@@ -94,6 +94,8 @@ pub enum Needs {
     Root,
     /// A browser.
     Browser,
+    /// The program that checks rules of Prometheus.
+    Promtool,
 }
 
 /// A test that brings its own bed: a sentence, what it needs, and what to do.
@@ -131,6 +133,9 @@ impl Needs {
             Self::Browser => packages::browser()
                 .err()
                 .map(|e| format!("skipped: needs a browser, and there is none: {e:#}")),
+            Self::Promtool => packages::promtool()
+                .err()
+                .map(|e| format!("skipped: needs promtool, and there is none: {e:#}")),
         }
     }
 }

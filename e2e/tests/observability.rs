@@ -1,6 +1,7 @@
 //! What those who run Tombolo see of it: metrics, logs and its inner state, of real processes on real API servers.
 
 mod observability {
+    pub(crate) mod alerts;
     pub(crate) mod changes;
 }
 #[path = "exchange/ground.rs"]
@@ -17,15 +18,23 @@ use tombolo_e2e::{
     suite::{self, Needs, on_its_own_bed},
 };
 
-use self::observability::changes::*;
+use self::observability::{alerts::*, changes::*};
 
 fn main() -> ExitCode {
-    suite::run_one_by_one(vec![(
-        "a_change_is_followed_and_measured_from_the_agent_to_the_importer_and_costs_no_write",
-        Needs::Nothing,
-        || {
-            let test = a_change_is_followed_and_measured_from_the_agent_to_the_importer_and_costs_no_write;
-            on_its_own_bed("changes", Spec::api(2).bare().audited(), test)
-        },
-    )])
+    suite::run_one_by_one(vec![
+        (
+            "the_alerts_are_rules_that_go_off_when_they_should",
+            Needs::Promtool,
+            the_alerts_are_rules_that_go_off_when_they_should,
+        ),
+        (
+            "a_change_is_followed_and_measured_from_the_agent_to_the_importer_and_costs_no_write",
+            Needs::Nothing,
+            || {
+                let test =
+                    a_change_is_followed_and_measured_from_the_agent_to_the_importer_and_costs_no_write;
+                on_its_own_bed("changes", Spec::api(2).bare().audited(), test)
+            },
+        ),
+    ])
 }
