@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use globset::{Glob, GlobSet};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::{api::discovery::v1::EndpointSlice, jiff::Timestamp};
 use serde_json::{Value, json};
 use tombolo::{
     api::{
@@ -41,6 +41,7 @@ pub struct Archipelago {
     sights: BTreeMap<ClusterName, Sight>,
     grades: BTreeMap<ClusterName, Grade>,
     services: BTreeSet<ServiceKey>,
+    imports: BTreeMap<(ClusterName, ServiceKey), Value>,
     made: u64,
 }
 
@@ -57,6 +58,7 @@ impl Archipelago {
             sights: BTreeMap::new(),
             grades: BTreeMap::new(),
             services: BTreeSet::new(),
+            imports: BTreeMap::new(),
             made: 0,
         };
         for name in members {
@@ -86,9 +88,10 @@ impl Archipelago {
         Ok(())
     }
 
-    /// A member does not answer, in these words, and is graded so.
-    pub fn silence(&mut self, name: &str, why: &str, grade: Grade) -> Result<()> {
-        let at = json!([{ "type": "Ready", "status": "Unknown", "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+    /// A member does not answer, in these words, for so many minutes, and is graded so.
+    pub fn silence(&mut self, name: &str, why: &str, minutes: i64, grade: Grade) -> Result<()> {
+        let since = Timestamp::from_second(Timestamp::now().as_second() - 60 * minutes)?;
+        let at = json!([{ "type": "Ready", "status": "Unknown", "reason": "x", "message": "", "lastTransitionTime": since }]);
         self.describe(name, &json!({ "status": { "conditions": at } }))?;
         let name: ClusterName = name.parse()?;
         let sight = self.sights.entry(name.clone()).or_default();
@@ -171,8 +174,14 @@ impl Archipelago {
             let ready = json!({ "type": "Ready", "status": "True", "reason": "Ready", "message": "", "observedGeneration": 1,
                                 "lastTransitionTime": "2026-01-01T00:00:00Z" });
             import["status"] = json!({ "conditions": [ready] });
-            let seen = ImportSeen::of(key, &serde_json::from_value(import)?, HUB);
-            self.exchange.see_import(member, key, seen);
+            self.see_import(member, key, import)?;
+            wrote = true;
+        }
+        if let Some((_, clusters)) = plan.clusters {
+            let mut import = self.imports[&(member.clone(), key.clone())].clone();
+            let clusters: Vec<_> = clusters.iter().map(|name| json!({ "cluster": name.as_str() })).collect();
+            import["status"]["clusters"] = json!(clusters);
+            self.see_import(member, key, import)?;
             wrote = true;
         }
         for step in plan.slices {
@@ -185,6 +194,13 @@ impl Archipelago {
             }
         }
         Ok(wrote)
+    }
+
+    fn see_import(&mut self, member: &ClusterName, key: &ServiceKey, import: Value) -> Result<()> {
+        let seen = ImportSeen::of(key, &serde_json::from_value(import.clone())?, HUB);
+        self.exchange.see_import(member, key, seen);
+        self.imports.insert((member.clone(), key.clone()), import);
+        Ok(())
     }
 
     /// The map that the hub draws.

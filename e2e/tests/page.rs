@@ -7,6 +7,7 @@ mod page {
     pub(crate) mod ground;
     pub(crate) mod guarded;
     pub(crate) mod live;
+    pub(crate) mod terminal;
 }
 
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use tombolo_e2e::{
     tests,
 };
 
-use self::page::{drawn::*, guarded::*, live::*};
+use self::page::{drawn::*, guarded::*, live::*, terminal::*};
 
 fn main() -> ExitCode {
     let flags = ["--status-page", "--stale-after=3", "--lost-after=3600"].map(str::to_owned).to_vec();
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             only_so_many_may_look_at_a_time,
             whoever_may_not_is_not_let_in,
             a_replica_that_does_not_lead_says_so_and_a_browser_can_log_in,
+            status_and_explain_are_pictured_in_a_terminal_of_80_columns,
             a_member_that_falls_silent_is_seen,
         ],
     )

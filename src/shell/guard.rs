@@ -12,9 +12,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     middleware::{self, Next},
-    response::{IntoResponse, Response},
+    response::{AppendHeaders, IntoResponse, Response},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use k8s_openapi::api::{
@@ -38,8 +38,11 @@ const AT_ONCE: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// No token is longer.
 const LONGEST: usize = 16 * 1024;
-/// How a browser, or whoever else, is asked for a token.
-const ASKS: &str = "Basic realm=\"tombolo: any name, a token as password\", charset=\"UTF-8\", Bearer";
+/// How a browser, or whoever else, is asked for a token. A header each: browsers do not understand two in one.
+const ASKS: [(HeaderName, &str); 2] = [
+    (header::WWW_AUTHENTICATE, "Basic realm=\"tombolo: any name, a token as password\", charset=\"UTF-8\""),
+    (header::WWW_AUTHENTICATE, "Bearer"),
+];
 
 /// Flags that say who may read.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -139,11 +142,11 @@ impl Guard {
 async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let refused = |code: StatusCode, why: &'static str| (code, why).into_response();
     let unknown =
-        || ([(header::WWW_AUTHENTICATE, ASKS)], refused(StatusCode::UNAUTHORIZED, "a token is needed\n"));
-    let Some(token) = token(request.headers()) else { return unknown().into_response() };
+        || (AppendHeaders(ASKS), refused(StatusCode::UNAUTHORIZED, "a token is needed\n")).into_response();
+    let Some(token) = token(request.headers()) else { return unknown() };
     match guard.judge(&token, area(request.uri().path())).await {
         Ok(Verdict::Allowed) => next.run(request).await,
-        Ok(Verdict::Unknown) => unknown().into_response(),
+        Ok(Verdict::Unknown) => unknown(),
         Ok(Verdict::Forbidden) => refused(
             StatusCode::FORBIDDEN,
             "the token's user may not get this path: a ClusterRole with nonResourceURLs lets it\n",

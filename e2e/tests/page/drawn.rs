@@ -16,7 +16,8 @@ use super::ground::*;
 /// Pairs of islands that touch one another.
 const TOUCHING: &str = "(() => {
     const lands = [...document.querySelectorAll('.island .beach')].map((land) => land.getBoundingClientRect());
-    const touch = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    const wide = (a) => Math.max(a.width, a.height);
+    const touch = (a, b) => Math.hypot(a.x + a.width / 2 - b.x - b.width / 2, a.y + a.height / 2 - b.y - b.height / 2) < (wide(a) + wide(b)) / 2;
     return lands.flatMap((a, at) => lands.slice(at + 1).filter((b) => touch(a, b))).length;
 })()";
 /// Whether the page is wider than its window.
@@ -47,7 +48,7 @@ pub(crate) async fn fleets_of_10_and_60_are_drawn_in_dark_and_light(_: Arc<Bed>)
             tab.picture(&picture(&name)).await?;
         }
         ensure!(papers[0] != papers[1], "dark is as light: {papers:?}");
-        let row = if count == 10 { "shop/catalog" } else { "eu-west-04" };
+        let row = if count == 10 { "goods/catalog" } else { "eu-west-04" };
         tab.value(&format!("{}.click()", listed(row))).await?;
         tab.until("!document.getElementById('details').hidden", PATIENCE).await?;
         tab.picture(&picture(&format!("page-{count}-chosen-dark"))).await?;
@@ -151,7 +152,7 @@ pub(crate) async fn everything_is_reached_by_keys(_: Arc<Bed>) -> Result<()> {
     // The other list, by its tab.
     tab.value("document.getElementById('tab-islands').focus()").await?;
     tab.press("ArrowRight").await?;
-    press_until(&tab, "Tab", "shop/catalog").await?;
+    press_until(&tab, "Tab", "goods/catalog").await?;
     // The filter, from anywhere.
     tab.press("/").await?;
     ensure!(focused(&tab).await? == "filter", "{}", focused(&tab).await?);
@@ -173,7 +174,7 @@ pub(crate) async fn what_clusters_say_stays_text(_: Arc<Bed>) -> Result<()> {
     let evil = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>\u{202e}</text></svg>";
     let mut fleet = ten()?;
     fleet.describe("ams", &json!({ "spec": { "region": evil } }))?;
-    fleet.silence("oslo", evil, Grade::Stale)?;
+    fleet.silence("oslo", evil, 3, Grade::Stale)?;
     let (served, _browser, tab) = shown(&fleet).await?;
     for name in ["ams", "oslo"] {
         tab.value(&format!("{}.click()", listed(name))).await?;

@@ -87,13 +87,18 @@ pub(crate) fn ten() -> Result<Archipelago> {
         fleet.describe(town, &json!({ "spec": { "region": region } }))?;
     }
     fleet.service("shop/cart", &[("frankfurt", 80), ("paris", 80)], &["vienna", "zurich"])?;
-    fleet.service("shop/checkout", &[("frankfurt", 443)], &["ams", "london"])?;
-    fleet.service("shop/catalog", &[("ams", 80), ("stockholm", 8080)], &["oslo"])?;
-    fleet.service("pay/ledger", &[("zurich", 9000)], &["frankfurt", "milan"])?;
+    fleet.service("pay/checkout", &[("frankfurt", 443)], &["ams", "london"])?;
+    fleet.service("goods/catalog", &[("ams", 80), ("stockholm", 8080)], &["oslo"])?;
+    fleet.service("books/ledger", &[("zurich", 9000)], &["frankfurt", "milan"])?;
     fleet.service("media/images", &[("dublin", 80)], &["oslo", "stockholm"])?;
     fleet.settle()?;
-    fleet.silence("london", "its API server does not answer: it did not answer within 5s", Grade::Stale)?;
-    fleet.silence("paris", "its API server does not answer: connection refused", Grade::Lost)?;
+    fleet.silence(
+        "london",
+        "its API server does not answer: it did not answer within 5s",
+        2,
+        Grade::Stale,
+    )?;
+    fleet.silence("paris", "its API server does not answer: connection refused", 48, Grade::Lost)?;
     Ok(fleet)
 }
 
@@ -116,15 +121,17 @@ pub(crate) fn sixty() -> Result<Archipelago> {
         fleet.service(&format!("team-{}/service-{number:02}", number % 5), &exporters, &importers)?;
     }
     fleet.settle()?;
-    fleet.silence("eu-west-04", "its API server does not answer: no route to host", Grade::Lost)?;
+    fleet.silence("eu-west-04", "its API server does not answer: no route to host", 95, Grade::Lost)?;
     fleet.silence(
         "us-east-08",
         "its API server does not answer: it did not answer within 5s",
+        2,
         Grade::Stale,
     )?;
     fleet.silence(
         "sa-east-02",
         "its API server does not answer: it did not answer within 5s",
+        0,
         Grade::Silent,
     )?;
     fleet.lose_agent("ap-south-05")?;

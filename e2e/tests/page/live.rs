@@ -28,7 +28,7 @@ async fn scene(bed: &Arc<Bed>, namespace: &str) -> Result<Scene> {
 }
 
 /// A Service with one endpoint, exported.
-fn exported(name: &str, member: usize, port: u16) -> [Value; 3] {
+pub(crate) fn exported(name: &str, member: usize, port: u16) -> [Value; 3] {
     let labels = json!({ "metadata": { "labels": { "kubernetes.io/service-name": name } } });
     let slice = json!({
         "addressType": "IPv4", "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],

@@ -8,6 +8,8 @@ export const CENTRE = { x: WIDTH / 2, y: HEIGHT / 2 };
 const ROOMY = 14;
 /** More than so many islands stand in two rows. */
 const ONE_ROW = 64;
+/** So far from the middle is the second row. */
+const INNER = 0.87;
 
 /** A number made of a text (FNV-1a). */
 export function hash(text) {
@@ -60,12 +62,15 @@ export function places(names) {
     around(count, 440, 285).forEach((spot, index) => found.set(names[index], beside(spot, radius)));
     return found;
   }
-  const rows = count > ONE_ROW ? 2 : 1;
+  const twoRows = count > ONE_ROW;
   const spots = around(count, 425, 275);
-  const radius = Math.min(24, (2240 / count) * 0.36 * rows);
+  const step = 2230 / count;
+  // Of an odd number the first and the last are neighbours in the same row. A shore is up to 1.4 times as far from the middle as the radius says.
+  const room = twoRows && count % 2 === 0 ? Math.min(2 * INNER * step, Math.hypot(step, (1 - INNER) * 275)) : step;
+  const radius = Math.min(24, room / 3);
   spots.forEach((spot, index) => {
-    const inner = rows === 2 && index % 2 === 1;
-    const shrink = inner ? 0.87 : 1;
+    const inner = twoRows && index % 2 === 1;
+    const shrink = inner ? INNER : 1;
     const at = { x: CENTRE.x + (spot.x - CENTRE.x) * shrink, y: CENTRE.y + (spot.y - CENTRE.y) * shrink };
     found.set(names[index], inner ? { ...at, r: radius, label: null } : outwards(at, radius));
   });
