@@ -69,6 +69,9 @@ const NEEDS: &[(Need, &str)] = &[
 const CHROMIUM: &str = "chromium";
 /// What pages are tested in.
 const BROWSER: &[(Need, &str)] = &[(Need::Program(CHROMIUM), "chromium")];
+const PROMTOOL: &str = "promtool";
+/// What alert rules are tested with.
+const RULES: &[(Need, &str)] = &[(Need::Program(PROMTOOL), "prometheus")];
 
 /// Makes sure that all programs are there, and installs Debian packages for those that are not.
 ///
@@ -91,22 +94,14 @@ pub fn browser() -> Result<PathBuf> {
     find(CHROMIUM).context("a program that was installed is to be found")
 }
 
-/// The program that checks rules of Prometheus, from a Debian package that is installed where it is missing.
+/// Makes sure that there is the program that checks rules of Prometheus, and says where it is.
 ///
 /// # Errors
 ///
-/// If it is not there and cannot be installed.
+/// Says why there is none.
 pub fn promtool() -> Result<PathBuf> {
-    if let Some(found) = find("promtool") {
-        return Ok(found);
-    }
-    if !Host.is_root() || !Host.has_apt() {
-        bail!("promtool is missing, and installing the Debian package prometheus needs root and apt-get");
-    }
-    let _lock = Host.lock()?;
-    progress::say("installing the Debian package prometheus");
-    Host.install(&BTreeSet::from(["prometheus"]))?;
-    find("promtool").context("promtool is missing even after apt-get installed the Debian package prometheus")
+    ensure_on(&Host, RULES)?;
+    find(PROMTOOL).context("a program that was installed is to be found")
 }
 
 /// The path of a program, looked for where root's `PATH` has it.

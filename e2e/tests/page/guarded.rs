@@ -82,7 +82,7 @@ pub(crate) async fn whoever_may_not_is_not_let_in(bed: Arc<Bed>) -> Result<()> {
             // An API server takes a moment to know a role.
             until(&format!("{path} is answered {code}"), PATIENCE, async || {
                 let answer = head(hub.health(), path, &headers).await?;
-                ensure!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{:.20}: {answer}", headers);
+                ensure!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{headers:.20}: {answer}");
                 ensure!(answer.contains("www-authenticate: Basic") == (code == 401), "{answer}");
                 Ok(())
             })

@@ -87,7 +87,7 @@ fn changes(plan: &Plan) -> Table {
         ));
     }
     plan.services.iter().for_each(|service| rows.extend(imports(service)));
-    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+    rows.sort_by_key(|(cluster, _)| *cluster);
     for (cluster, cells) in rows {
         table.row(std::iter::once(Cell::plain(cluster)).chain(cells));
     }

@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value, reason = "tests read better with values")]
+
 use std::collections::BTreeSet;
 
 use globset::GlobSet;

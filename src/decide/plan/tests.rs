@@ -98,7 +98,10 @@ fn what_loses_its_policy_is_kept_and_what_loses_its_template_goes() {
     let plan = planned(&both, &[config_map("a")]);
     assert_eq!(copies(&plan), ["member1: Keep ConfigMap shop/one"]);
     assert_eq!(plan.policies[0].after, None);
-    assert_eq!(copies(&planned(&both, &[placing.clone()])), ["member1: Delete ConfigMap shop/one"]);
+    assert_eq!(
+        copies(&planned(&both, std::slice::from_ref(&placing))),
+        ["member1: Delete ConfigMap shop/one"]
+    );
 
     let annotations = json!({ "tombolo.dev/on-policy-deletion": "delete" });
     let going = with(placing.clone(), json!({ "metadata": { "annotations": annotations } }));
