@@ -170,8 +170,13 @@ async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
 where
     K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
-    Ok(())
+    let object: K = serde_json::from_value(object)?;
+    // A busy machine may take longer than the client waits; then it is there, or is made again.
+    until("it is made", PATIENCE, async || match api.create(&PostParams::default(), &object).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        made => Ok(made.map(drop)?),
+    })
+    .await
 }
 
 /// Waits until a cluster has so many objects with a label.
