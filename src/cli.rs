@@ -8,6 +8,7 @@ pub mod export;
 pub mod join;
 pub mod list;
 pub mod paint;
+pub mod reference;
 pub mod shell;
 pub mod side;
 pub mod status;
