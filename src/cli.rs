@@ -9,6 +9,7 @@ pub mod join;
 pub mod list;
 pub mod paint;
 pub mod plan;
+pub mod reference;
 pub mod shell;
 pub mod side;
 pub mod status;

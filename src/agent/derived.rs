@@ -11,7 +11,7 @@ use kube_runtime::events::{Event, EventType};
 
 use super::Agent;
 use crate::{
-    api::ServiceImport,
+    api::{ServiceImport, names::event},
     decide::{
         agent::{
             import::{Addresses, addresses, not_supported, pending, wanted_families},
@@ -192,7 +192,7 @@ impl Agent {
     async fn note_new_address(&self, target: &Target<'_>, why: &str) {
         let name = target.name;
         let note = format!("Service {name} gets another address than it was to have: {why}");
-        self.note(target, EventType::Warning, "AddressNotAvailable", note).await;
+        self.note(target, EventType::Warning, event::ADDRESS_NOT_AVAILABLE, note).await;
     }
 
     /// Tells users that a service became headless, or ceased to be (KEP-1645: by an event too).
@@ -204,7 +204,7 @@ impl Agent {
             "one with an address of its own"
         };
         let note = format!("the exporting clusters made the service {now}; Service {name} is made anew");
-        self.note(target, EventType::Normal, "TypeChanged", note).await;
+        self.note(target, EventType::Normal, event::TYPE_CHANGED, note).await;
     }
 
     async fn note(&self, target: &Target<'_>, type_: EventType, reason: &str, note: String) {

@@ -213,6 +213,20 @@ pub mod condition {
     pub const COMPLETE_API_ENABLEMENTS: &str = "CompleteAPIEnablements";
 }
 
+/// Reasons of events.
+pub mod event {
+    /// On a template: a copy could not be written to a member.
+    pub const PROPAGATION_FAILED: &str = "PropagationFailed";
+    /// On a Cluster: something of the member is not believed any more.
+    pub const DATA_REFUSED: &str = "DataRefused";
+    /// On a Cluster: everything of the member is believed again.
+    pub const DATA_BELIEVED: &str = "DataBelieved";
+    /// On a ServiceImport in a member: its derived Service gets another address than it was to have.
+    pub const ADDRESS_NOT_AVAILABLE: &str = "AddressNotAvailable";
+    /// On a ServiceImport in a member: the service became headless, or ceased to be.
+    pub const TYPE_CHANGED: &str = "TypeChanged";
+}
+
 /// Reasons of conditions. Several reasons of one condition are joined by commas.
 pub mod reason {
     /// Valid=True.
@@ -293,6 +307,14 @@ pub mod reason {
     pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
     /// Ready=Unknown of a Cluster: its API server does not answer.
     pub const CLUSTER_NOT_REACHABLE: &str = "ClusterNotReachable";
+    /// Ready=False of a Cluster: it leads to the hub itself.
+    pub const CLUSTER_IS_HUB: &str = "ClusterIsHub";
+    /// Ready=False of a Cluster: it is the same cluster as another member.
+    pub const CLUSTER_DUPLICATED: &str = "ClusterDuplicated";
+    /// Ready=False of a Cluster: it is a member of another hub.
+    pub const CLUSTER_OF_ANOTHER_HUB: &str = "ClusterOfAnotherHub";
+    /// Ready=False of a Cluster: what it or its Secret says is no way into it.
+    pub const CLUSTER_CONFIG_INVALID: &str = "ClusterConfigInvalid";
     /// Ready=False of a Cluster: its token is no longer accepted.
     pub const CREDENTIALS_EXPIRED: &str = "CredentialsExpired";
 }

@@ -13,6 +13,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 
+use super::reference;
 use crate::{
     api::{
         crds::{self, Role},
@@ -72,6 +73,7 @@ pub fn files() -> Result<BTreeMap<PathBuf, String>> {
         files.insert(path.into(), format!("{GENERATED}{text}"));
     }
     files.insert(FIELDS.into(), support::markdown());
+    files.insert(reference::PATH.into(), reference::markdown());
     Ok(files)
 }
 

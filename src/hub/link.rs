@@ -29,7 +29,7 @@ pub use self::{
 };
 use super::engine::Engine;
 use crate::{
-    api::{Cluster, cluster::ClusterSpec},
+    api::{Cluster, cluster::ClusterSpec, names::reason::CLUSTER_CONFIG_INVALID},
     decide::{
         copy::ObjectKey,
         ids::{ClusterName, ServiceKey},
@@ -190,14 +190,14 @@ impl Link {
         let config = match member::config(&self.engine.hub, &cluster).await {
             Ok(config) => config,
             Err(e) => {
-                self.health.unusable(&self.engine, &self.name, "ClusterConfigInvalid", &format!("{e}"));
+                self.health.unusable(&self.engine, &self.name, CLUSTER_CONFIG_INVALID, &format!("{e}"));
                 return Ended::Renew("there is no way into it");
             }
         };
         let session = match Session::new(self.engine.clone(), self.name.clone(), &config, &cluster) {
             Ok(session) => Arc::new(session),
             Err(e) => {
-                self.health.unusable(&self.engine, &self.name, "ClusterConfigInvalid", &format!("{e:#}"));
+                self.health.unusable(&self.engine, &self.name, CLUSTER_CONFIG_INVALID, &format!("{e:#}"));
                 return Ended::Renew("there is no way into it");
             }
         };

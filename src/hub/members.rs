@@ -25,7 +25,7 @@ use super::{
 use crate::{
     api::{
         Cluster,
-        names::{annotation, condition, finalizer, karmada, object, reason},
+        names::{annotation, condition, event, finalizer, karmada, object, reason},
     },
     decide::{
         exchange::{Part, Trust},
@@ -216,7 +216,7 @@ fn tell_trust(engine: &Engine, cluster: &Cluster, before: &[Condition], after: &
         cluster.object_ref(&()),
         Event {
             type_: if well { EventType::Normal } else { EventType::Warning },
-            reason: if well { "DataBelieved" } else { "DataRefused" }.to_owned(),
+            reason: if well { event::DATA_BELIEVED } else { event::DATA_REFUSED }.to_owned(),
             note: Some(after.message.chars().take(1000).collect()),
             action: "Judge".to_owned(),
             secondary: None,

@@ -30,7 +30,11 @@ use super::{
     link::Reachability,
 };
 use crate::{
-    api::{ClusterPropagationPolicy, PropagationPolicy, names::condition, propagation::PolicyStatus},
+    api::{
+        ClusterPropagationPolicy, PropagationPolicy,
+        names::{condition, event},
+        propagation::PolicyStatus,
+    },
     decide::{
         condition::Verdict,
         copy::ObjectKey,
@@ -108,7 +112,7 @@ impl Report {
                 reference,
                 Event {
                     type_: EventType::Warning,
-                    reason: "PropagationFailed".to_owned(),
+                    reason: event::PROPAGATION_FAILED.to_owned(),
                     note: Some(format!("{cluster}: {why}").chars().take(1000).collect()),
                     action: "Propagate".to_owned(),
                     secondary: None,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::{heartbeat::Heartbeat, session::Session};
 use crate::{
-    api::names::object,
+    api::names::{object, reason},
     decide::{
         health::{Monitor, Probe, Tide},
         ids::ClusterName,
@@ -171,7 +171,7 @@ impl Session {
         };
         if own == hub {
             return unusable(
-                "ClusterIsHub",
+                reason::CLUSTER_IS_HUB,
                 "spec.apiEndpoint leads to the hub itself, which cannot be its own member".to_owned(),
             );
         }
@@ -182,7 +182,7 @@ impl Session {
             .find(|link| link.name < self.name && link.health.identity().as_ref() == Some(&own));
         if let Some(twin) = twin {
             let why = format!("it is the same cluster as {}; a cluster can be a member once", twin.name);
-            return unusable("ClusterDuplicated", why);
+            return unusable(reason::CLUSTER_DUPLICATED, why);
         }
         let markers: Api<ConfigMap> = Api::namespaced(self.writer.clone(), object::NAMESPACE);
         match markers.get_opt(object::MARKER).await {
@@ -193,7 +193,7 @@ impl Session {
                         "it is a member of another hub ({other}); take it over by `tombolo join {} --take-over`",
                         self.name
                     );
-                    return unusable("ClusterOfAnotherHub", why);
+                    return unusable(reason::CLUSTER_OF_ANOTHER_HUB, why);
                 }
             }
             Ok(None) => {}
