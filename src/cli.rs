@@ -3,6 +3,7 @@
 pub mod certs;
 pub mod check;
 pub mod crds;
+pub mod dial;
 pub mod explain;
 pub mod export;
 pub mod join;
@@ -16,15 +17,18 @@ pub mod status;
 pub mod target;
 pub mod unjoin;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use anyhow::{Result, anyhow};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{agent, hub, shell::log::LogFormat, shell::shutdown};
 
 /// How a command ends that was asked to tell that something is not well. 1 is a failure, 2 a wrong command line.
 pub const NOT_WELL: u8 = 3;
+
+/// What the program is called as a plugin of kubectl.
+const PLUGIN: &str = "kubectl-tombolo";
 
 /// Policy-driven multi-cluster Services for Kubernetes.
 #[derive(Debug, Parser)]
@@ -68,6 +72,14 @@ enum Command {
     Completion(shell::CompletionArgs),
     /// Writes manual pages.
     Man(shell::ManArgs),
+    /// Prints the version of this program.
+    Version,
+    /// Answers pods of other members. `tombolo check --connectivity` starts it in pods.
+    #[command(hide = true)]
+    Listen(dial::ListenArgs),
+    /// Dials pods of other members. `tombolo check --connectivity` starts it in pods.
+    #[command(hide = true)]
+    Dial(dial::DialArgs),
     /// Writes development certificates for a webhook that runs on this machine.
     Certs(certs::Args),
 }
@@ -75,6 +87,13 @@ enum Command {
 // === impl Cli ===
 
 impl Cli {
+    /// What the command line says. Help speaks of `kubectl tombolo` where the program is called as kubectl calls plugins.
+    pub fn of_arguments() -> Self {
+        let program = std::env::args_os().next().unwrap_or_default();
+        let matches = called(Self::command(), Path::new(&program)).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+    }
+
     /// Does what the command line says.
     pub async fn run(self) -> Result<ExitCode> {
         self.log_format.init(&self.log)?;
@@ -90,22 +109,51 @@ impl Cli {
             Command::Unjoin(args) => args.run().await,
             Command::Export(args) => args.run().await,
             Command::Unexport(args) => args.run().await,
-            Command::Check(args) => args.run().await,
+            Command::Check(args) => args.run(shutdown::on_signal()?).await,
             Command::Status(args) => return args.run(shutdown::on_signal()?).await,
             Command::Explain(args) => return args.run(shutdown::on_signal()?).await,
             Command::Plan(args) => return args.run(shutdown::on_signal()?).await,
             Command::Crds(args) => crds::run(&args),
             Command::Completion(args) => args.run(Self::command()),
             Command::Man(args) => args.run(Self::command()),
+            Command::Version => {
+                println!("tombolo {}", env!("CARGO_PKG_VERSION"));
+                Ok(())
+            }
+            Command::Listen(args) => args.run(shutdown::on_signal()?).await,
+            Command::Dial(args) => args.run().await,
             Command::Certs(args) => args.run(),
         }
         .map(|()| ExitCode::SUCCESS)
     }
 }
 
+/// The command by the name that it was called by.
+fn called(command: clap::Command, program: &Path) -> clap::Command {
+    let plugin = program.file_stem().is_some_and(|name| name == PLUGIN);
+    if plugin { command.name("kubectl tombolo").bin_name("kubectl tombolo") } else { command }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plugin_of_kubectl_says_so_in_its_help() {
+        let help = |program: &str, command: Option<&str>| {
+            let mut cli = called(Cli::command(), Path::new(program));
+            cli.build();
+            let command = match command {
+                Some(name) => cli.find_subcommand_mut(name).unwrap(),
+                None => &mut cli,
+            };
+            command.render_help().to_string()
+        };
+        assert!(help("/usr/local/bin/tombolo", None).contains("Usage: tombolo [OPTIONS]"));
+        assert!(help("/usr/local/bin/kubectl-tombolo", None).contains("Usage: kubectl tombolo [OPTIONS]"));
+        let status = help("kubectl-tombolo", Some("status"));
+        assert!(status.contains("Usage: kubectl tombolo status"), "{status}");
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -25,6 +25,7 @@ use tombolo_e2e::{
     helm::{Chart, Helm, NAMESPACE},
     images,
     kubectl::Kubectl,
+    process::run,
     suite, tests,
     wait::until,
 };
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         tests![
             hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_service,
             a_hub_in_its_own_cluster_refuses_no_good_write_while_its_replicas_are_exchanged,
+            pods_of_members_that_reach_each_other_are_told_from_those_that_do_not,
         ],
     )
 }
@@ -145,6 +147,66 @@ async fn hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_s
         ["get", "deployment", "tombolo-hub", "-n", NAMESPACE, "-o", "jsonpath={.status.readyReplicas}"];
     let ready = bed.kubectl("host").run(&ready)?;
     ensure!(ready == "2", "{ready:?} replicas are ready");
+    Ok(())
+}
+
+/// What `tombolo check --connectivity` says, and whether it is content.
+async fn connectivity(bed: &Bed) -> Result<(bool, String)> {
+    let line = ["check", "--context", "hub", "--connectivity", "--dial-timeout", "2"];
+    let output = bed.tombolo(&line).await?;
+    let said = String::from_utf8([output.stdout, output.stderr].concat())?;
+    println!("{said}");
+    for member in ["member1", "member2"] {
+        let pods = ["get", "pods", "-n", NAMESPACE, "-l", "tombolo.dev/connectivity", "-o", "name"];
+        let left = bed.kubectl(member).run(&pods)?;
+        ensure!(left.is_empty(), "{member} has {left}: {said}");
+    }
+    Ok((output.status.success(), said))
+}
+
+async fn pods_of_members_that_reach_each_other_are_told_from_those_that_do_not(bed: Arc<Bed>) -> Result<()> {
+    let members = ["member1", "member2"];
+    for member in members {
+        bed.join(member, &[]).await?;
+        let policy = "pod-security.kubernetes.io/enforce=restricted";
+        bed.kubectl(member).run(&["label", "--overwrite", "namespace", NAMESPACE, policy])?;
+    }
+    // What a check that crashed left behind goes.
+    let left = format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: left, namespace: {NAMESPACE}, labels: {{tombolo.dev/connectivity: dial}}}}, \
+         spec: {{restartPolicy: Never, activeDeadlineSeconds: 1, securityContext: {{runAsNonRoot: true, runAsUser: 65532, \
+         seccompProfile: {{type: RuntimeDefault}}}}, containers: [{{name: left, image: \"{}\", args: [version], \
+         securityContext: {{allowPrivilegeEscalation: false, capabilities: {{drop: [ALL]}}}}}}]}}}}",
+        images::TOMBOLO
+    );
+    bed.kubectl("member1").apply(&left)?;
+    until("it ended", PATIENCE, async || {
+        let phase = ["get", "pod", "left", "-n", NAMESPACE, "-o", "jsonpath={.status.phase}"];
+        let phase = bed.kubectl("member1").run(&phase)?;
+        ensure!(phase == "Succeeded" || phase == "Failed", "{phase}");
+        Ok(())
+    })
+    .await?;
+    let (_, said) = connectivity(&bed).await?;
+    ensure!(said.contains("✓ connectivity: all 2 ways between members work"), "{said}");
+
+    // Packets of member1's pods to those of member2 get lost.
+    let (node, theirs) = (bed.node("member1")?, &bed.member(2).addresses);
+    let (pods, via) = (theirs.pods()[0].to_string(), theirs.node()[0].to_string());
+    run(node.command("ip").args(["route", "replace", "blackhole", &pods]))?;
+    let cut = connectivity(&bed).await;
+    run(node.command("ip").args(["route", "replace", &pods, "via", &via, "dev", "eth0"]))?;
+    let (well, said) = cut?;
+    ensure!(
+        !well && said.contains("✗ connectivity: pods of member1 do not reach pods of member2 at "),
+        "{said}"
+    );
+    ensure!(
+        said.contains("no answer within 2 s") && said.contains("→ let packets from pods of member1"),
+        "{said}"
+    );
+    let (_, said) = connectivity(&bed).await?;
+    ensure!(said.contains("✓ connectivity: all 2 ways between members work"), "{said}");
     Ok(())
 }
 

@@ -1,13 +1,22 @@
 //! `tombolo check`: tells what is amiss with a hub or a member, and what to do about it.
 
-use std::io::IsTerminal;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
 
-use super::side::Side;
+use super::{
+    paint::{Cell, Paint, Table, Tone},
+    side::Side,
+};
 use crate::{
     api::names::object,
-    diagnose::{self, Finding, Severity},
+    diagnose::{
+        self, Finding, Severity,
+        connectivity::{self, Pair},
+    },
+    membership::agent,
     shell::{client::client, connection},
 };
 
@@ -23,33 +32,89 @@ pub struct Args {
     /// Tombolo's own namespace there.
     #[arg(long, default_value = object::NAMESPACE, value_name = "NAME")]
     tombolo_namespace: String,
+    /// Let a pod of each member dial pods of the others, and show a table of who reaches whom. Only on a hub.
+    #[arg(long)]
+    connectivity: bool,
+    /// The image of these pods; it is Tombolo's own.
+    #[arg(long, value_name = "IMAGE", default_value = agent::IMAGE, requires = "connectivity")]
+    image: String,
+    /// How long a pod may take to run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "connectivity")]
+    pod_timeout: u64,
+    /// How long an answer may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "connectivity")]
+    dial_timeout: u64,
 }
 
 // === impl Args ===
 
 impl Args {
     /// Looks at the cluster and says what was found. Fails if anything does not work.
-    pub async fn run(self) -> Result<()> {
+    pub async fn run(self, stop: CancellationToken) -> Result<()> {
         let config = connection::config(&self.connection).await.context("failed to find the cluster")?;
         let client = client(&config, None).context("failed to set up the client")?;
         let side = Side::of(&client, self.on).await?;
-        let found = match side {
-            Some(Side::Hub) => diagnose::hub(&client, &self.tombolo_namespace).await,
-            Some(Side::Member) | None => diagnose::member(&client, &self.tombolo_namespace).await,
-        };
-        println!(
-            "looked at {} as {}",
-            config.cluster_url,
-            if side == Some(Side::Hub) { "a hub" } else { "a member" }
+        ensure!(
+            !self.connectivity || side == Some(Side::Hub),
+            "--connectivity: only a hub knows its members; name it with --context or --kubeconfig"
         );
-        let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        found.iter().for_each(|finding| println!("{}", line(finding, colours)));
+        let look = async {
+            match side {
+                Some(Side::Hub) => diagnose::hub(&client, &self.tombolo_namespace).await,
+                Some(Side::Member) | None => diagnose::member(&client, &self.tombolo_namespace).await,
+            }
+        };
+        let mut found = tokio::select! {
+            () = stop.cancelled() => bail!("it was interrupted"),
+            found = look => found,
+        };
+        let role = if side == Some(Side::Hub) { "a hub" } else { "a member" };
+        println!("looked at {} as {role}", config.cluster_url);
+        let paint = Paint::of_stdout();
+        if self.connectivity {
+            let (pairs, more) = self.dial(&client, &stop).await?;
+            found.extend(more);
+            if !pairs.is_empty() {
+                let lines = reached(&pairs).lines(paint, paint.width());
+                println!("\n{}\n", lines.join("\n"));
+            }
+        }
+        found.iter().for_each(|finding| println!("{}", line(finding, paint.colours)));
         match found.iter().filter(|finding| finding.severity == Severity::Sick).count() {
             0 => Ok(()),
             1 => bail!("1 thing does not work"),
             sick => bail!("{sick} things do not work"),
         }
     }
+
+    async fn dial(&self, hub: &Client, stop: &CancellationToken) -> Result<(Vec<Pair>, Vec<Finding>)> {
+        let options = connectivity::Options {
+            image: self.image.clone(),
+            namespace: object::NAMESPACE.to_owned(),
+            patience: Duration::from_secs(self.pod_timeout),
+            timeout: Duration::from_secs(self.dial_timeout),
+        };
+        connectivity::dial(hub, &options, &|line| eprintln!("{line}"), stop).await
+    }
+}
+
+/// Who reaches whom.
+fn reached(pairs: &[Pair]) -> Table {
+    let mut table = Table::new(&["FROM", "TO", "ADDRESS", "TCP", "UDP"]);
+    let came = |came: &Result<Duration, String>| match came {
+        Ok(took) => Cell::toned(Tone::Good, format!("{:.1} ms", took.as_secs_f64() * 1e3)),
+        Err(why) => Cell::toned(Tone::Bad, why.as_str()),
+    };
+    for Pair { from, to, address, outcome } in pairs {
+        table.row([
+            Cell::plain(from.as_str()),
+            Cell::plain(to.as_str()),
+            Cell::plain(address.to_string()),
+            came(&outcome.tcp),
+            came(&outcome.udp),
+        ]);
+    }
+    table
 }
 
 fn line(finding: &Finding, colours: bool) -> String {

@@ -37,6 +37,9 @@ pub struct Args {
     /// Those of all namespaces.
     #[arg(long, short = 'A')]
     all_namespaces: bool,
+    /// Ask members too, with the credentials that the hub has for them: shows what they share without the hub's objects.
+    #[arg(long)]
+    members: bool,
     /// Print it again whenever it changes, until interrupted.
     #[arg(long, short)]
     watch: bool,
@@ -63,7 +66,7 @@ impl Args {
     pub async fn run(self, stop: CancellationToken) -> Result<ExitCode> {
         let (hub, own) = self.hub.connect().await?;
         let namespace = (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or(own));
-        let asked = Asked { hub, namespace, system: self.hub.hub_namespace.clone() };
+        let asked = Asked { hub, namespace, system: self.hub.hub_namespace.clone(), members: self.members };
         let mut last = self.look(&asked, None).await?;
         if self.watch {
             let mut changes = Changes::of(&asked);

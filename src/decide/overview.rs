@@ -3,17 +3,19 @@
 //! [`overview`] sums up what the hub has written on its own objects. Nothing is judged anew: who wants to know why asks
 //! [`super::explain`].
 
+mod members;
+mod services;
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::{
-    api::coordination::v1::Lease,
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::Timestamp,
-};
-use kube::core::ObjectMeta;
+use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use serde::Serialize;
 
+use self::services::said;
+pub use self::{
+    members::{Found, MemberRead, MemberService},
+    services::{Conflict, Export, Import},
+};
 use super::{
     explain::{PolicyRead, of as find, one_line},
     policies::PolicyKey,
@@ -33,6 +35,8 @@ pub struct Listed {
     pub exports: Vec<ServiceExport>,
     /// ServiceImports.
     pub imports: Vec<ServiceImport>,
+    /// What members themselves have; none if they were not asked.
+    pub members: Option<Vec<MemberRead>>,
 }
 
 /// How the whole fleet is.
@@ -51,6 +55,9 @@ pub struct Overview {
     pub imports: Vec<Import>,
     /// What the clusters do not agree on.
     pub conflicts: Vec<Conflict>,
+    /// What members share of which the hub has neither export nor import; none if they were not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub services: Option<Vec<MemberService>>,
     /// All that is not well, a sentence each.
     pub problems: Vec<String>,
 }
@@ -90,6 +97,10 @@ pub struct Member {
     pub applied: i64,
     /// How many could not be written.
     pub failed: i64,
+    /// How many are on their way there.
+    pub pending: i64,
+    /// How many policies that concern it the hub has not looked at as they are now.
+    pub behind: i64,
     /// Whether it is being deleted.
     pub leaving: bool,
     /// What is not well, in words.
@@ -121,62 +132,6 @@ pub struct Policy {
     pub message: String,
 }
 
-/// An export on the hub.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Export {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Whether there is a Service to export.
-    pub valid: String,
-    /// Whether it is exported.
-    pub ready: String,
-    /// Whether the clusters do not agree.
-    pub conflict: String,
-    /// Since when there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-    /// By whom it is exported, or why not.
-    pub message: String,
-}
-
-/// An import on the hub.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Import {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its ports, such as `80/TCP`.
-    pub ports: Vec<String>,
-    /// Whether all that import it reach somebody.
-    pub ready: String,
-    /// The clusters that it comes from.
-    pub clusters: Vec<String>,
-    /// Since when there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-    /// Who reaches whom.
-    pub message: String,
-}
-
-/// What clusters do not agree on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Conflict {
-    /// The service's namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// On what, in one word each.
-    pub reason: String,
-    /// In words.
-    pub message: String,
-}
-
 /// Sums up what was read, at a time.
 pub fn overview(listed: &Listed, now: Timestamp) -> Overview {
     let mut overview = Overview { hub: Hub::of(listed.lease.as_ref(), now), ..Overview::default() };
@@ -190,7 +145,9 @@ pub fn overview(listed: &Listed, now: Timestamp) -> Overview {
     overview.exports.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     overview.imports.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     overview.conflicts.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    overview.services = members::services(listed);
     overview.problems = overview.problems();
+    overview.problems.extend(members::unasked(listed));
     overview
 }
 
@@ -216,6 +173,12 @@ impl Overview {
         }
         for import in self.imports.iter().filter(|import| !import.is_well()) {
             found.push(format!("serviceimport/{} -n {}: {}", import.name, import.namespace, import.message));
+        }
+        for service in self.services.iter().flatten().filter(|service| !service.is_well()) {
+            found.push(format!(
+                "{}/{}, which members share: {}",
+                service.namespace, service.name, service.message
+            ));
         }
         found
     }
@@ -258,11 +221,17 @@ impl Member {
             None if worst.is_none() => "the hub has not looked at it yet".to_owned(),
             None => String::new(),
         };
-        let outcomes = policies.iter().flat_map(|policy| &policy.status.clusters);
-        let outcomes = outcomes.filter(|outcome| outcome.name == name);
-        let (applied, failed) = outcomes.fold((0, 0), |(applied, failed), outcome| {
-            (applied + i64::from(outcome.applied), failed + i64::from(outcome.failed))
-        });
+        let (mut applied, mut failed, mut pending, mut behind) = (0, 0, 0, 0);
+        for policy in policies {
+            let Some(outcome) = policy.status.clusters.iter().find(|outcome| outcome.name == name) else {
+                continue;
+            };
+            let wanted = i64::from(policy.status.matched.unwrap_or_default());
+            applied += i64::from(outcome.applied);
+            failed += i64::from(outcome.failed);
+            pending += (wanted - i64::from(outcome.applied) - i64::from(outcome.failed)).max(0);
+            behind += i64::from(policy.status.observed_generation != policy.metadata.generation);
+        }
         Self {
             ready: said(&status.conditions, condition::READY),
             agent: said(&status.conditions, condition::AGENT_READY),
@@ -272,6 +241,8 @@ impl Member {
             name,
             applied,
             failed,
+            pending,
+            behind,
             leaving,
             message,
         }
@@ -314,85 +285,4 @@ impl Policy {
     pub fn is_well(&self) -> bool {
         self.propagated
     }
-}
-
-// === impl Export ===
-
-impl Export {
-    fn of(export: &ServiceExport) -> Self {
-        let conditions = export.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let conflict = find(conditions, condition::CONFLICT).filter(|found| found.status == "True");
-        let unmet = [condition::PROPAGATED, condition::VALID, condition::READY].into_iter();
-        let unmet = unmet.filter_map(|kind| find(conditions, kind)).find(|found| found.status != "True");
-        let told = unmet.or(conflict).or_else(|| find(conditions, condition::READY));
-        let (namespace, name, since) = place(&export.metadata);
-        Self {
-            namespace,
-            name,
-            valid: said(conditions, condition::VALID),
-            ready: said(conditions, condition::READY),
-            conflict: said(conditions, condition::CONFLICT),
-            since,
-            message: told.map_or_else(|| "no policy places it".to_owned(), |told| one_line(&told.message)),
-        }
-    }
-
-    /// Whether it is as it should be.
-    pub fn is_well(&self) -> bool {
-        self.ready == "True" && self.valid != "False" && self.conflict != "True"
-    }
-}
-
-// === impl Import ===
-
-impl Import {
-    fn of(import: &ServiceImport) -> Self {
-        let status = import.status.clone().unwrap_or_default();
-        let ready = find(&status.conditions, condition::READY);
-        let (namespace, name, since) = place(&import.metadata);
-        let ports = import
-            .spec
-            .ports
-            .iter()
-            .map(|port| format!("{}/{}", port.port, port.protocol.as_deref().unwrap_or("TCP")));
-        Self {
-            namespace,
-            name,
-            ports: ports.collect(),
-            ready: said(&status.conditions, condition::READY),
-            clusters: status.clusters.into_iter().map(|source| source.cluster).collect(),
-            since,
-            message: ready.map_or_else(
-                || "the hub has not looked at it yet".to_owned(),
-                |ready| one_line(&ready.message),
-            ),
-        }
-    }
-
-    /// Whether it is as it should be.
-    pub fn is_well(&self) -> bool {
-        self.ready == "True"
-    }
-}
-
-// === impl Conflict ===
-
-impl Conflict {
-    fn of(export: &ServiceExport) -> Option<Self> {
-        let conditions = &export.status.as_ref()?.conditions;
-        let found = find(conditions, condition::CONFLICT).filter(|found| found.status == "True")?;
-        let (namespace, name, _) = place(&export.metadata);
-        Some(Self { namespace, name, reason: found.reason.clone(), message: one_line(&found.message) })
-    }
-}
-
-fn place(metadata: &ObjectMeta) -> (String, String, Option<Timestamp>) {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let since = metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
-    (text(&metadata.namespace), text(&metadata.name), since)
-}
-
-/// The status of a condition; empty where nothing is said.
-fn said(conditions: &[Condition], kind: &str) -> String {
-    find(conditions, kind).map(|found| found.status.clone()).unwrap_or_default()
 }

@@ -1,9 +1,12 @@
 //! What is amiss with a set-up: [`hub`] looks at a hub, [`member`] at a member, each as an administrator sees it.
 //!
-//! Invariant: nothing is changed; what is tried out is a dry run. A look that fails is a [`Finding`] itself, so that one missing right does not
+//! [`connectivity`] lets pods of members dial each other, which only who asks for it wants.
+//!
+//! Invariant: nothing else is changed; what is tried out is a dry run. A look that fails is a [`Finding`] itself, so that one missing right does not
 //! hide all others.
 
 mod common;
+pub mod connectivity;
 mod hub;
 mod member;
 

@@ -188,3 +188,51 @@ pub(crate) async fn on_a_terminal_there_are_colours_and_lines_are_broken(bed: Ar
     }
     Ok(())
 }
+
+pub(crate) async fn a_status_of_members_shows_what_they_share_without_the_hub(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "unknown-to-the-hub", &[1, 2]).await?;
+    let ports = json!({ "spec": { "ports": [{ "name": "http", "port": 80 }] } });
+    scene.apply(1, [object("Service", "own", ports), object("ServiceExport", "own", json!({}))]).await?;
+    until("members' own exports are shown", PATIENCE, async || {
+        let line = ["status", "-n", &scene.namespace, "--members", "-o", "json"];
+        let (_, text) = tombolo(&bed, &line).await?;
+        let status: Value = serde_json::from_str(&text)?;
+        let service = has(&status, "services", "own")?;
+        ensure!(service["exportedBy"] == json!(["member1"]) && service["valid"] == "True", "{service}");
+        ensure!(service["importedBy"] == json!(["member1", "member2"]), "{service}");
+        ensure!(has(&status, "members", "member1")?["pending"].is_number(), "{status}");
+        Ok(())
+    })
+    .await?;
+    let (_, table) = tombolo(&bed, &["status", "-n", &scene.namespace, "--members"]).await?;
+    eprintln!("{table}");
+    ensure!(table.contains("unknown-to-the-hub/own  member1      member1,member2"), "{table}");
+    let wide = table.lines().find(|line| line.chars().count() > 80);
+    ensure!(wide.is_none(), "a line is wider than a terminal: {wide:?}");
+    let (_, without) = tombolo(&bed, &["status", "-n", &scene.namespace, "-o", "json"]).await?;
+    ensure!(serde_json::from_str::<Value>(&without)?.get("services").is_none(), "{without}");
+    Ok(())
+}
+
+pub(crate) async fn it_is_a_plugin_of_kubectl(bed: Arc<Bed>) -> Result<()> {
+    let program = tokio::task::spawn_blocking(binary).await??;
+    let folder = bed.dir().join("plugins");
+    std::fs::create_dir_all(&folder)?;
+    std::os::unix::fs::symlink(program, folder.join("kubectl-tombolo"))?;
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let kubectl = bed.kubectl("hub").command(&[]).get_program().to_owned();
+    let run = |line: &'static [&'static str]| {
+        let mut command = tokio::process::Command::new(&kubectl);
+        command.args(line).env("PATH", &path).env("KUBECONFIG", bed.dir().join("all.kubeconfig"));
+        async move { anyhow::Ok(String::from_utf8(command.output().await?.stdout)?) }
+    };
+    let status = run(&["tombolo", "status", "-A"]).await?;
+    ensure!(status.starts_with("hub: ") && status.contains("member1"), "{status}");
+    let version = run(&["tombolo", "version"]).await?;
+    ensure!(version.starts_with("tombolo "), "{version}");
+    let help = run(&["tombolo", "plan", "--help"]).await?;
+    ensure!(help.contains("Usage: kubectl tombolo plan"), "{help}");
+    let listed = run(&["plugin", "list"]).await?;
+    ensure!(listed.contains("kubectl-tombolo"), "{listed}");
+    Ok(())
+}

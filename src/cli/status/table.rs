@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     cli::paint::{Cell, Paint, Table, Tone, WIDTH, age, shortened},
-    decide::overview::{Export, Import, Member, Overview, Policy},
+    decide::overview::{Export, Import, Member, MemberService, Overview, Policy},
 };
 
 /// As many problems as `table` shows.
@@ -36,6 +36,10 @@ pub(super) fn shown(
     block(policies(&found.policies, wide), found.policies.is_empty(), "policies", &place);
     block(exports(&found.exports, ago, wide), found.exports.is_empty(), "exports on the hub", &place);
     block(imports(&found.imports, ago, wide), found.imports.is_empty(), "imports on the hub", &place);
+    if let Some(services) = &found.services {
+        let what = "exports of members that the hub has not";
+        block(shared(services, ago, wide), services.is_empty(), what, &place);
+    }
     if !found.conflicts.is_empty() {
         let mut table = Table::new(&["CONFLICT", "ON", "MESSAGE"]);
         for conflict in &found.conflicts {
@@ -82,7 +86,7 @@ fn message(text: &str, wide: bool) -> Option<Cell> {
 }
 
 fn members(members: &[Member], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bool) -> Table {
-    let titles = ["MEMBER", "READY", "AGENT", "TRUSTED", "VERSION", "COPIES", "FAILED", "SINCE"];
+    let titles = ["MEMBER", "READY", "AGENT", "TRUSTED", "VERSION", "COPIES", "PENDING", "FAILED", "SINCE"];
     let mut table = table(&titles, wide);
     for member in members {
         let ready =
@@ -94,12 +98,20 @@ fn members(members: &[Member], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bo
             said(&member.trusted, "False"),
             Cell::plain(if member.version.is_empty() { "-" } else { &member.version }),
             number(member.applied, false),
+            lag(member),
             number(member.failed, true),
             ago(member.since),
         ];
         table.row(cells.into_iter().chain(message(&member.message, wide)));
     }
     table
+}
+
+/// What is on its way to a member, and whether there may be more to come.
+fn lag(member: &Member) -> Cell {
+    let more = if member.behind > 0 { "+" } else { "" };
+    let tone = if member.pending + member.behind > 0 { Tone::Waiting } else { Tone::Plain };
+    Cell::toned(tone, format!("{}{more}", member.pending))
 }
 
 fn policies(policies: &[Policy], wide: bool) -> Table {
@@ -154,6 +166,27 @@ fn imports(imports: &[Import], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bo
             ago(import.since),
         ];
         table.row(cells.into_iter().chain(message(&import.message, wide)));
+    }
+    table
+}
+
+/// What members share without the hub's objects.
+fn shared(services: &[MemberService], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bool) -> Table {
+    let titles = ["IN MEMBERS", "EXPORTED BY", "IMPORTED BY", "VALID", "READY", "CONFLICT", "AGE"];
+    let mut table = table(&titles, wide);
+    for service in services {
+        let or_none =
+            |names: &[String]| Cell::plain(if names.is_empty() { "-".to_owned() } else { names.join(",") });
+        let cells = [
+            Cell::plain(format!("{}/{}", service.namespace, service.name)),
+            or_none(&service.exported_by),
+            or_none(&service.imported_by),
+            said(&service.valid, "False"),
+            said(&service.ready, "False"),
+            said(&service.conflict, "True"),
+            ago(service.since),
+        ];
+        table.row(cells.into_iter().chain(message(&service.message, wide)));
     }
     table
 }

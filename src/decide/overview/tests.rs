@@ -54,6 +54,7 @@ fn well() -> Listed {
         policies: vec![policy.into()],
         exports: vec![read(export)],
         imports: vec![read(import)],
+        members: None,
     }
 }
 
@@ -112,4 +113,53 @@ fn a_policy_that_changed_since_it_was_judged_is_behind() {
     let found = overview(&listed, now());
     assert!(found.policies[0].behind && !found.policies[0].is_well());
     assert_eq!(found.policies[0].reason, "Behind");
+}
+
+#[test]
+fn what_is_on_its_way_to_a_member_is_its_lag() {
+    let mut listed = well();
+    listed.policies[0].status.clusters[0].applied = 0;
+    listed.policies[0].status.clusters[0].failed = 1;
+    listed.policies[0].metadata.generation = Some(3);
+    let member = &overview(&listed, now()).members[0];
+    assert_eq!((member.applied, member.failed, member.pending, member.behind), (0, 1, 1, 1));
+}
+
+#[test]
+fn services_that_only_members_have_show_where_members_were_asked() {
+    let mut listed = well();
+    assert_eq!(overview(&listed, now()).services, None);
+    let export = |name: &str, valid: &str| {
+        let conditions = [condition("Valid", valid, "there is no Service"), condition("Ready", "True", "")];
+        read(
+            json!({ "metadata": { "namespace": "shop", "name": name }, "status": { "conditions": conditions } }),
+        )
+    };
+    let import = || {
+        read(
+            json!({ "metadata": { "namespace": "shop", "name": "own" }, "spec": { "type": "ClusterSetIP" } }),
+        )
+    };
+    let member = |name: &str, exports: Vec<ServiceExport>| MemberRead {
+        name: name.to_owned(),
+        found: Ok(Found { exports, imports: vec![import()] }),
+    };
+    listed.members = Some(vec![
+        member("member1", vec![export("own", "True"), export("serve", "True")]),
+        member("member2", vec![export("own", "False")]),
+        MemberRead { name: "member3".to_owned(), found: Err("refused".to_owned()) },
+    ]);
+    let found = overview(&listed, now());
+    let [service] = found.services.as_deref().unwrap() else { panic!("{:?}", found.services) };
+    assert_eq!(service.name, "own", "the hub has the other one itself");
+    assert_eq!(service.exported_by, ["member1", "member2"]);
+    assert_eq!(service.imported_by, ["member1", "member2"]);
+    assert_eq!((service.valid.as_str(), service.ready.as_str()), ("False", "True"));
+    assert_eq!(
+        found.problems,
+        [
+            "shop/own, which members share: member2: there is no Service",
+            "cluster/member3: it could not be asked: refused",
+        ]
+    );
 }

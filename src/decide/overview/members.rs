@@ -1,0 +1,123 @@
+//! Services that members share without the hub's objects: exported in a member, imported wherever the namespace is.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    Listed,
+    services::{place, said},
+};
+use crate::{
+    api::{ServiceExport, ServiceImport, names::condition},
+    decide::explain::{of as find, one_line},
+};
+
+/// What was read in a member itself, or why nothing was.
+#[derive(Clone, Debug)]
+pub struct MemberRead {
+    /// Its name.
+    pub name: String,
+    /// What it has.
+    pub found: Result<Found, String>,
+}
+
+/// What a member has.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// ServiceExports.
+    pub exports: Vec<ServiceExport>,
+    /// ServiceImports.
+    pub imports: Vec<ServiceImport>,
+}
+
+/// A service that members share and of which the hub has neither export nor import.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberService {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The members that export it.
+    pub exported_by: Vec<String>,
+    /// The members that import it.
+    pub imported_by: Vec<String>,
+    /// Whether all that export it have a Service to export.
+    pub valid: String,
+    /// Whether it reaches others.
+    pub ready: String,
+    /// Whether the members do not agree.
+    pub conflict: String,
+    /// Since when the oldest export is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// What is not well, in words.
+    pub message: String,
+}
+
+/// The services that members share without the hub's objects; none if members were not asked.
+pub(super) fn services(listed: &Listed) -> Option<Vec<MemberService>> {
+    let members = listed.members.as_ref()?;
+    let exports = listed.exports.iter().map(|export| &export.metadata);
+    let own: Vec<_> = exports.chain(listed.imports.iter().map(|import| &import.metadata)).map(key).collect();
+    let mut services: BTreeMap<(String, String), MemberService> = BTreeMap::new();
+    for member in members {
+        let Ok(found) = &member.found else { continue };
+        for export in found.exports.iter().filter(|export| !own.contains(&key(&export.metadata))) {
+            let key = key(&export.metadata);
+            services.entry(key).or_default().exports(&member.name, export);
+        }
+        for import in found.imports.iter().filter(|import| !own.contains(&key(&import.metadata))) {
+            services.entry(key(&import.metadata)).or_default().imported_by.push(member.name.clone());
+        }
+    }
+    let named =
+        services.into_iter().map(|((namespace, name), service)| MemberService { namespace, name, ..service });
+    Some(named.collect())
+}
+
+/// Members that could not be asked, a sentence each.
+pub(super) fn unasked(listed: &Listed) -> Vec<String> {
+    let members = listed.members.iter().flatten();
+    let said = members.filter_map(|member| Some((&member.name, member.found.as_ref().err()?)));
+    said.map(|(name, why)| format!("cluster/{name}: it could not be asked: {why}")).collect()
+}
+
+fn key(metadata: &kube::core::ObjectMeta) -> (String, String) {
+    let (namespace, name, _) = place(metadata);
+    (namespace, name)
+}
+
+// === impl MemberService ===
+
+impl MemberService {
+    /// Takes note of a member's export.
+    fn exports(&mut self, member: &str, export: &ServiceExport) {
+        let conditions = export.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        self.exported_by.push(member.to_owned());
+        let (_, _, since) = place(&export.metadata);
+        self.since = [self.since, since].into_iter().flatten().min();
+        for (kind, bad, into) in [
+            (condition::VALID, "False", &mut self.valid),
+            (condition::READY, "False", &mut self.ready),
+            (condition::CONFLICT, "True", &mut self.conflict),
+        ] {
+            let now = said(conditions, kind);
+            if now == bad && self.message.is_empty() {
+                let words = find(conditions, kind).map(|found| one_line(&found.message));
+                self.message = format!("{member}: {}", words.unwrap_or_default());
+            }
+            // Of several members the worst counts.
+            if into.is_empty() || now == bad {
+                *into = now;
+            }
+        }
+    }
+
+    /// Whether it is as it should be.
+    pub fn is_well(&self) -> bool {
+        self.valid != "False" && self.ready != "False" && self.conflict != "True"
+    }
+}
