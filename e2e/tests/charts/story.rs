@@ -24,6 +24,9 @@ const OF_THE_BED: [&str; 5] =
 const WORKLOAD: &[&str] =
     &["parts=workload", "apiServer.kubeconfigSecret.name=hub", "webhook.url=https://hub.example"];
 const ACCESS: &str = "parts=access";
+/// Rights to read what else is propagated.
+const SECRETS: &str = "rbac.templates.secrets=true";
+const GADGETS: &str = r#"rbac.extraRules:=[{"apiGroups":["rules.example"],"resources":["gadgets"],"verbs":["get","list","watch"]}]"#;
 /// Rights whose use a log does not show, or a short story does not come to: an event that is told again within minutes is changed; an
 /// apply creates; and some clusters ask who names an object's owner for the right to delete it.
 const SELDOM: [&str; 3] = ["patch events", "create clusterproperties", "delete clusterproperties"];
@@ -215,14 +218,12 @@ async fn propagates_more(bed: &Arc<Bed>, installed: &Installed) -> Result<()> {
     let scene = Scene::open(bed, "more").await?;
     scene.apply(HUB, [definition("Gadget", &["v1"])]).await?;
     scene.apply(1, [definition("Gadget", &["v1"])]).await?;
-    let secrets = "rbac.templates.secrets=true";
-    let gadgets = r#"rbac.extraRules:=[{"apiGroups":["rules.example"],"resources":["gadgets"],"verbs":["get","list","watch"]}]"#;
     let file = bed.dir().join("state/grant.yaml");
     let verbs = "[get, list, watch, create, patch, delete]";
     fs::write(&file, format!("[{{ apiGroups: [rules.example], resources: [gadgets], verbs: {verbs} }}]"))?;
     bed.join("member1", &["--grant", "workloads", "--grant", &file.display().to_string()]).await?;
-    installed.widen(bed, &[secrets], &["list", "secrets"]).await?;
-    installed.widen(bed, &[secrets, gadgets], &["list", "gadgets.rules.example"]).await?;
+    installed.widen(bed, &[SECRETS], &["list", "secrets"]).await?;
+    installed.widen(bed, &[SECRETS, GADGETS], &["list", "gadgets.rules.example"]).await?;
     let uses = json!({ "spec": { "template": { "spec": {
         "volumes": [{ "name": "keys", "secret": { "secretName": "keys" } }] } } } });
     let keys = object("Secret", "keys", json!({ "stringData": { "a": "b" } }));
@@ -239,7 +240,9 @@ async fn propagates_more(bed: &Arc<Bed>, installed: &Installed) -> Result<()> {
 /// With a guard the hub asks the API server who may read its metrics and its page, by the rights that the guard's value brings.
 async fn guards(bed: &Bed, installed: &Installed) -> Result<()> {
     let guard = ["metrics.auth=token", "hub.statusPage=true"];
-    installed.widen(bed, &guard, &["create", "tokenreviews.authentication.k8s.io"]).await?;
+    // What it was given before it still needs.
+    let values = [&[SECRETS, GADGETS], &guard[..]].concat();
+    installed.widen(bed, &values, &["create", "tokenreviews.authentication.k8s.io"]).await?;
     let mut flags = flags(&installed.helm, Chart::Hub, &[WORKLOAD, &guard].concat())?;
     let address = installed.hubs[0].webhook().context("a hub has a webhook")?;
     flags.push(format!("--webhook-url=https://{address}"));

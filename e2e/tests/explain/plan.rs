@@ -143,7 +143,8 @@ pub(crate) async fn a_plan_says_what_would_be_refused_and_the_way_out(bed: Arc<B
 
     scene.apply(HUB, [service, export, policy]).await?;
     until("the hub itself refuses it", PATIENCE, async || {
-        let (plan, code) = planned(&scene, &file(&scene, "import", &[import.clone()])?, &[]).await?;
+        let (plan, code) =
+            planned(&scene, &file(&scene, "import", std::slice::from_ref(&import))?, &[]).await?;
         ensure!(code == Some(REFUSED), "{code:?}: {plan}");
         let said = plan["objects"][0]["refusal"].as_str().unwrap_or_default();
         for word in ["denied the request", "http", "8080", "80/TCP", "member1", "tombolo.dev/port-conflicts"]
