@@ -190,7 +190,7 @@ pub(crate) async fn on_a_terminal_there_are_colours_and_lines_are_broken(bed: Ar
 }
 
 pub(crate) async fn a_status_of_members_shows_what_they_share_without_the_hub(bed: Arc<Bed>) -> Result<()> {
-    let scene = scene(&bed, "unknown-to-the-hub", &[1, 2]).await?;
+    let scene = scene(&bed, "members-own", &[1, 2]).await?;
     let ports = json!({ "spec": { "ports": [{ "name": "http", "port": 80 }] } });
     scene.apply(1, [object("Service", "own", ports), object("ServiceExport", "own", json!({}))]).await?;
     until("members' own exports are shown", PATIENCE, async || {
@@ -206,7 +206,7 @@ pub(crate) async fn a_status_of_members_shows_what_they_share_without_the_hub(be
     .await?;
     let (_, table) = tombolo(&bed, &["status", "-n", &scene.namespace, "--members"]).await?;
     eprintln!("{table}");
-    ensure!(table.contains("unknown-to-the-hub/own  member1      member1,member2"), "{table}");
+    ensure!(table.contains("members-own/own  member1      member1,member2"), "{table}");
     let wide = table.lines().find(|line| line.chars().count() > 80);
     ensure!(wide.is_none(), "a line is wider than a terminal: {wide:?}");
     let (_, without) = tombolo(&bed, &["status", "-n", &scene.namespace, "-o", "json"]).await?;

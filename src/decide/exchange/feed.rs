@@ -169,8 +169,8 @@ impl Exchange {
         Dirty::from([(cluster.clone(), key)])
     }
 
-    /// The change of endpoints that arrives in a member with a slice which we wrote there, if it is news.
-    pub fn arrives(&self, cluster: &ClusterName, slice: &EndpointSlice) -> Option<Change> {
+    /// The change of endpoints that a slice brings to a member, if it is not there yet.
+    pub fn underway(&self, cluster: &ClusterName, slice: &EndpointSlice) -> Option<Change> {
         let (key, _) = SliceSeen::of(slice)?;
         let name = slice.metadata.name.as_deref()?.into();
         let underway = self.services.get(&key)?.underway.get(&(cluster.clone(), name))?;

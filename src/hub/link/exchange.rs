@@ -242,6 +242,13 @@ impl Session {
 
     async fn step(&self, key: &ServiceKey, step: &SliceStep) -> Result<(), Failure> {
         let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), key.namespace.as_str());
+        // Asked before it is written: a watch may show what was written before that is answered.
+        let news = match step {
+            SliceStep::Create(slice) | SliceStep::Update(slice) => {
+                self.engine.look_exchange(|exchange| exchange.underway(&self.name, slice))
+            }
+            SliceStep::Mark { .. } | SliceStep::Delete { .. } => None,
+        };
         let written = match step {
             SliceStep::Create(slice) => api.create(&PostParams::default(), slice).await,
             SliceStep::Update(slice) => {
@@ -257,20 +264,13 @@ impl Session {
         };
         let slice = written?;
         self.engine.metrics.applied(false);
-        self.note_arrival(key, &slice);
-        self.engine.exchange(|exchange| exchange.see_imported(&self.name, &slice));
-        Ok(())
-    }
-
-    /// Says which change the member has now, and counts how long it took if it is one that was just seen.
-    fn note_arrival(&self, key: &ServiceKey, slice: &EndpointSlice) {
-        let written_for = Change::of(slice);
-        let id = written_for.as_ref().map(|change| &*change.id);
-        tracing::debug!(member = %self.name, service = %key, change = id, "an imported slice follows a change of endpoints");
-        let change = self.engine.look_exchange(|exchange| exchange.arrives(&self.name, slice));
-        if let Some(took) = change.and_then(|change| change.age(clock::milliseconds())) {
+        if let Some(took) = news.and_then(|change| change.age(clock::milliseconds())) {
             self.engine.metrics.arrivals.endpoints(&self.name, took);
         }
+        let change = Change::of(&slice).map(|change| change.id);
+        tracing::debug!(member = %self.name, service = %key, change, "an imported slice follows a change of endpoints");
+        self.engine.exchange(|exchange| exchange.see_imported(&self.name, &slice));
+        Ok(())
     }
 
     /// Makes a slice say that its cluster is silent. Nothing else is known of it, so the rest stays as it is.

@@ -45,9 +45,9 @@ fn a_change_arrives_in_each_importer_once_under_its_own_name() {
     for member in ["b", "c"] {
         let [slice] = written(&fleet, member).try_into().unwrap();
         let change = Change { id: "cafe".into(), at: 1_800_000_000_000 };
-        assert_eq!(fleet.exchange.arrives(&cluster(member), &slice), Some(change));
+        assert_eq!(fleet.exchange.underway(&cluster(member), &slice), Some(change));
         fleet.exchange.see_imported(&cluster(member), &slice);
-        assert_eq!(fleet.exchange.arrives(&cluster(member), &slice), None, "it is no news any more");
+        assert_eq!(fleet.exchange.underway(&cluster(member), &slice), None, "it is no news any more");
     }
     assert_eq!(fleet.settle(), 0);
     assert!(fleet.exchange.services[&serve()].underway.is_empty());
@@ -76,7 +76,7 @@ fn what_is_listed_or_makes_no_sense_is_no_change_that_arrives() {
     fleet.see_slice("a", stamped("10.9.9.9", "cafe 1800000000000"));
     let [slice] = written(&fleet, "b").try_into().unwrap();
     assert!(Change::of(&slice).is_some(), "it can be followed all the same");
-    assert_eq!(fleet.exchange.arrives(&cluster("b"), &slice), None);
+    assert_eq!(fleet.exchange.underway(&cluster("b"), &slice), None);
     fleet.settle();
     fleet.exchange.retain(&cluster("a"), Part::Sources, &[(serve(), "serve-source-a".into())].into());
     fleet.see_slice("a", stamped("10.9.9.8", "cafe\nfake=1 1"));
