@@ -137,7 +137,7 @@ fn services_that_only_members_have_show_where_members_were_asked() {
     };
     let import = || {
         read(
-            json!({ "metadata": { "namespace": "shop", "name": "own" }, "spec": { "type": "ClusterSetIP" } }),
+            json!({ "metadata": { "namespace": "shop", "name": "own" }, "spec": { "type": "ClusterSetIP", "ports": [] } }),
         )
     };
     let member = |name: &str, exports: Vec<ServiceExport>| MemberRead {
