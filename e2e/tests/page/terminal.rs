@@ -71,7 +71,10 @@ fn plain(text: &str) -> String {
 pub(crate) async fn status_and_explain_are_pictured_in_a_terminal_of_80_columns(bed: Arc<Bed>) -> Result<()> {
     let scene = Scene::open(&bed, "pictured").await?;
     scene
-        .apply(HUB, [config_map("settings", json!({})), places("settings", &["ConfigMap settings"], &[1, 9])])
+        .apply(
+            HUB,
+            [config_map("settings", json!({})), places("settings", &["ConfigMap settings"], &[1, 2, 9])],
+        )
         .await?;
     for (member, port) in [(1, 80), (2, 8080)] {
         scene.apply(member, [scene.here()]).await?;

@@ -30,6 +30,10 @@ export const FOOTING = {
 const SINGLY = 26;
 /** As many are drawn at most, those that need a look first. */
 const DRAWN = 700;
+/** With more lines than this they are thin and faint, so that what is chosen stands out. */
+const DENSE = 200;
+/** More signs than this would hide one another: then only those of what is chosen are drawn, and lines tell by their kind. */
+const SIGNS = 48;
 
 /** What cannot be known is shown as something to look at. */
 export const weather = (island) => WEATHER[island.state] ?? WEATHER.unready;
@@ -94,8 +98,12 @@ export function draw(svg, atlas, mood, choose) {
   lines.sort((one, two) => order(one) - order(two) || (one.pair < two.pair ? -1 : 1));
   const drawn = lines.slice(-DRAWN);
   const bridges = drawAll("bridges", drawn, (line) => drawLine(line, spots, singly, mood, choose));
-  const signs = drawAll("signs", drawn, (line) => drawSign(line, spots, singly, mood));
+  const troubled = drawn.filter((line) => footing(line.state).rank > 0).length;
+  const signed = drawn.filter((line) => singly || troubled <= SIGNS || worst(line, mood) === "lit");
+  const names = singly ? named(signed, spots, mood) : new Map();
+  const signs = drawAll("signs", signed, (line) => drawSign(line, spots, singly, mood, names.get(line)));
   const islands = drawAll("islands", atlas.islands, (island) => drawIsland(island, spots.get(island.name), mood, choose));
+  svg.classList.toggle("dense", drawn.length > DENSE);
   svg.replaceChildren(sea(atlas.islands.length), bridges, signs, islands);
   return lines.length - drawn.length;
 }
@@ -109,6 +117,23 @@ function fan(all) {
     return { ...span, spans: [span], number };
   });
   return numbered.map((line) => ({ ...line, of: sizes.get(line.pair) }));
+}
+
+/** Where bridges have their names: somewhere along them where no other name or sign is, those that need a look first. */
+function named(lines, spots, mood) {
+  const taken = lines.filter((line) => footing(line.state).rank > 0).map((line) => ({ ...lineOf(line, spots).at(0.5), wide: 26, high: 26 }));
+  const free = (box) => taken.every((other) => Math.abs(other.x - box.x) * 2 >= other.wide + box.wide || Math.abs(other.y - box.y) * 2 >= other.high + box.high);
+  const found = new Map();
+  for (const line of lines.toReversed()) {
+    const { at, length } = lineOf(line, spots);
+    const wide = key(line.bridge).length * 8.4 + 8;
+    const boxes = [0.5, 0.42, 0.58, 0.36, 0.64, 0.3, 0.7].map(at).flatMap(({ x, y }) => [-14, 15, -21, 22].map((aside) => ({ x, y: y + aside, wide, high: 19 })));
+    const box = boxes.find(free);
+    if (box === undefined || (length < 250 && worst(line, mood) !== "lit")) continue;
+    taken.push(box);
+    found.set(line, box);
+  }
+  return found;
 }
 
 function worst(line, mood) {
@@ -162,8 +187,8 @@ function drawLine(line, spots, singly, mood, choose) {
 }
 
 /** What tells a bridge's state without its colour, its direction, and its name where there is room. */
-function drawSign(line, spots, singly, mood) {
-  const { at, heading, length } = lineOf(line, spots);
+function drawSign(line, spots, singly, mood, name) {
+  const { at, heading } = lineOf(line, spots);
   const group = node("g", { class: `sign ${footing(line.state).tone} ${worst(line, mood)}` });
   const well = footing(line.state).rank === 0;
   if (singly && !line.both) {
@@ -171,13 +196,9 @@ function drawSign(line, spots, singly, mood) {
     const [spot, turn] = forth ? [at(0.68), heading(0.68)] : [at(0.32), heading(0.32) + 180];
     group.append(node("path", { class: "arrow", d: "M-7,-6L6,0L-7,6", transform: `translate(${spot.x.toFixed(1)},${spot.y.toFixed(1)}) rotate(${turn.toFixed(1)})` }));
   }
-  const spot = at(0.5);
-  const lit = worst(line, mood) === "lit";
-  if (singly && (length > 330 || lit)) {
-    // On the side away from the middle, where no other bridge is.
-    group.append(text(key(line.bridge), { x: spot.x, y: spot.y - 13, class: "name" }));
-  }
+  if (name) group.append(text(key(line.bridge), { x: name.x, y: name.y, class: "name" }));
   if (!well) {
+    const spot = at(0.5);
     group.append(node("circle", { cx: spot.x, cy: spot.y, r: singly ? 11 : 8 }), text(footing(line.state).sign, { x: spot.x, y: spot.y, class: "mark" }));
   }
   return group.childNodes.length > 0 ? group : null;
