@@ -18,9 +18,9 @@ fn exchange() -> Exchange {
     )
 }
 
-fn cluster(name: &str, more: Value) -> Cluster {
+fn cluster(name: &str, more: &Value) -> Cluster {
     let mut object = json!({ "metadata": { "name": name }, "spec": { "syncMode": "Push" } });
-    json_patch::merge(&mut object, &more);
+    json_patch::merge(&mut object, more);
     serde_json::from_value(object).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn well() -> Sight {
 }
 
 /// How one member is shown.
-fn island(more: Value, sight: Sight, grade: Grade, read: bool) -> Island {
+fn island(more: &Value, sight: Sight, grade: Grade, read: bool) -> Island {
     let (mut view, mut exchange) = (View::new("tombolo-system"), exchange());
     view.apply_cluster(cluster("a", more));
     let name: ClusterName = "a".parse().unwrap();
@@ -64,7 +64,7 @@ fn an_island_shows_the_worst_that_is_known_of_its_cluster() {
         (json!({}), gone.clone(), Grade::Lost, Weather::Lost, "no answer"),
         (leaving, gone, Grade::Lost, Weather::Leaving, "it is being seen off"),
     ] {
-        let island = island(more, sight.clone(), grade, true);
+        let island = island(&more, sight.clone(), grade, true);
         assert_eq!((island.state, island.message.as_str()), (state, message), "{sight:?} {grade:?}");
     }
 }
@@ -77,7 +77,7 @@ fn an_island_says_where_it_is_and_since_when_it_is_silent() {
             "type": "Ready", "status": "Unknown", "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z",
         }] },
     });
-    let island = island(more, well(), Grade::Fresh, false);
+    let island = island(&more, well(), Grade::Fresh, false);
     assert_eq!(island.region, "eu\u{fffd}-<b>1</b>");
     assert_eq!(island.since.unwrap().to_string(), "2026-01-02T03:04:05Z");
     assert_eq!((island.ready.as_str(), island.trusted.as_str()), ("True", ""));
@@ -124,7 +124,7 @@ fn of_too_many_clusters_those_that_are_not_well_are_shown() {
     let mut sights = BTreeMap::new();
     for n in 0..ISLANDS + 50 {
         let name = format!("c{n:03}");
-        view.apply_cluster(cluster(&name, json!({})));
+        view.apply_cluster(cluster(&name, &json!({})));
         let last = n == ISLANDS + 49;
         sights.insert(
             name.parse().unwrap(),
