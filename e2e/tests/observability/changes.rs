@@ -69,7 +69,8 @@ pub(crate) async fn a_change_is_followed_and_measured_from_the_agent_to_the_impo
     let sum = number(&metrics, "tombolo_endpoint_to_importer_seconds_sum{member=\"member2\"}")?;
     ensure!(sum < PATIENCE.as_secs_f64(), "{sum} seconds");
 
-    members_are_measured(&fleet).await?;
+    // The agent is looked for now and then.
+    until("members are measured", PATIENCE, async || members_are_measured(&fleet).await).await?;
     state_is_shown(&fleet).await?;
     copies_are_followed(&fleet, &scene).await?;
     nothing_is_rewritten(&mut fleet, &scene).await
