@@ -37,7 +37,6 @@ use super::{
 };
 use crate::{
     bed::{Bed, Spec},
-    fleet,
     progress::say,
     scene::object,
     tombolo::{Component, Manner, binary, build},
@@ -87,7 +86,10 @@ impl Args {
             bed.prepare_member(member)?;
         }
         let running = Processes::start(&bed, &tombolo).await?;
-        fleet::register_all(&bed).await?;
+        // Joined, so that the exporter knows its own name and serves its own endpoints, too.
+        for member in ["member1", "member2"] {
+            bed.join(member, &[]).await?;
+        }
         let empty = running.measure().await?;
         let filled_in = self.fill(&bed).await?;
         let filled = running.measure().await?;
