@@ -126,7 +126,9 @@ pub(crate) async fn an_export_that_cannot_be_is_refused_before_anything_is_writt
 pub(crate) async fn a_command_that_waits_ends_when_it_is_interrupted(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "command-waits", &[ON_THE_HUB, 1]).await?;
     let binary = tokio::task::spawn_blocking(binary).await??;
-    let mut command = tokio::process::Command::new(binary);
+    // Whoever runs the tests in the background of a shell has them ignore this signal, and so would the command.
+    let mut command = tokio::process::Command::new("env");
+    command.arg("--default-signal=INT").arg(binary);
     command.args(["export", "serve", "--from", "member1", "-n", &scene.namespace]);
     command.env("KUBECONFIG", bed.dir().join("all.kubeconfig")).kill_on_drop(true);
     let mut running = command.stdout(Stdio::piped()).spawn()?;
