@@ -12,6 +12,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -86,7 +87,14 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        // The browser has ended, but processes that it started may go on writing for a moment.
+        for _ in 0..100 {
+            let removed = fs::remove_dir_all(&self.0);
+            if removed.is_ok() || !self.0.exists() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

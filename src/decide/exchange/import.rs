@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Exchange, Part, Service,
-    seen::{ImportSeen, Whose, export_kind, import_kind, object_key, write_names},
+    seen::{ExportSeen, ImportSeen, Whose, export_kind, import_kind, object_key, write_names},
 };
 use crate::{
     api::{
@@ -102,12 +102,10 @@ impl Exchange {
             return Wants::No;
         }
         let imported = service.is_some_and(|service| service.imports.contains_key(cluster));
-        // Whoever exports nothing keeps an import that is there, and never makes one.
-        if imported || exports.any(|(_, export)| export.service().is_some()) {
-            Wants::Automatic
-        } else {
-            Wants::No
-        }
+        // Whoever exports nothing keeps an import that is there, and never makes one. Nor does a copy of an export of the hub's: who was to
+        // import it was said there, and the end of that is no invitation to all others while the copy is on its way out.
+        let invites = |export: &ExportSeen| export.template.is_none() && export.service().is_some();
+        if imported || exports.any(|(_, export)| invites(export)) { Wants::Automatic } else { Wants::No }
     }
 
     /// The service as a member imports it, and what became of its ports.

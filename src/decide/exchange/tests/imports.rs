@@ -109,6 +109,22 @@ fn with_an_export_on_the_hub_exactly_those_import_that_a_policy_places_the_impor
 }
 
 #[test]
+fn an_export_that_is_taken_back_on_the_hub_is_imported_by_nobody_else_on_its_way_out() {
+    let mut fleet = super::silence::by_template(false);
+    assert_eq!(fleet.importers(), ["c"]);
+    // The copies in the members are there for a moment longer.
+    fleet.no_template("ServiceImport", "serve");
+    fleet.no_template("ServiceExport", "serve");
+    fleet.settle();
+    assert_eq!(fleet.importers(), ["c"]);
+    for member in ["a", "b"] {
+        fleet.unexport(member);
+    }
+    fleet.settle();
+    assert!(fleet.importers().is_empty());
+}
+
+#[test]
 fn a_change_between_automatic_and_by_policy_keeps_the_import() {
     let mut fleet = Fleet::of(&["a", "b"]);
     fleet.export("a", 1, ports(&[("http", 80)]));

@@ -133,7 +133,7 @@ fn after_a_restart_a_lost_member_of_which_nothing_is_known_is_withdrawn_and_come
 }
 
 /// `a` and `b` export as a policy of the hub says.
-fn by_template(preserve: bool) -> Fleet {
+pub(super) fn by_template(preserve: bool) -> Fleet {
     let mut fleet = Fleet::of(&["a", "b", "c"]);
     fleet.template("ServiceExport", "serve", json!({}), Some(&["a", "b"]));
     fleet.template("ServiceImport", "serve", json!({ "type": "ClusterSetIP", "ports": [] }), Some(&["c"]));
