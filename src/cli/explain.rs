@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     NOT_WELL,
-    paint::{self, Paint, Tone, wrapped},
+    paint::{self, Paint, Progress, Tone, wrapped},
     target::HubFlags,
 };
 use crate::{
@@ -54,7 +54,7 @@ impl Args {
     pub async fn run(self, stop: CancellationToken) -> Result<ExitCode> {
         let explained = tokio::select! {
             () = stop.cancelled() => bail!("it was interrupted"),
-            explained = self.explained() => explained?,
+            explained = Progress::during("asking the hub", self.explained()) => explained?,
         };
         let text = match self.output {
             Format::Text => shown(&explained, Paint::of_stdout()),

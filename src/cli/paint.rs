@@ -69,9 +69,22 @@ impl Progress {
         Self { began: Instant::now(), terminal: io::stderr().is_terminal(), shown: false }
     }
 
+    /// Does something, and says what it is about if it takes long.
+    pub async fn during<T>(text: &str, work: impl Future<Output = T>) -> T {
+        let mut progress = Self::new();
+        let mut work = std::pin::pin!(work);
+        match tokio::time::timeout(PATIENCE, &mut work).await {
+            Ok(done) => done,
+            Err(_) => {
+                progress.say(text);
+                work.await
+            }
+        }
+    }
+
     /// What it is about now, in place of what it said before.
     pub fn say(&mut self, text: &str) {
-        if self.terminal && self.began.elapsed() > PATIENCE {
+        if self.terminal && self.began.elapsed() >= PATIENCE {
             eprint!("\r\x1b[K{}", shortened(text, WIDTH - 1));
             self.shown = true;
         }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use self::read::{Asked, Changes};
 use super::{
     NOT_WELL,
-    paint::{self, Paint},
+    paint::{self, Paint, Progress},
     target::HubFlags,
 };
 use crate::{
@@ -90,7 +90,8 @@ impl Args {
     /// Looks, and prints what is seen if it is news; none where nobody reads any more.
     async fn look(&self, asked: &Asked, last: Option<&Overview>) -> Result<Option<Overview>> {
         let now = clock::now();
-        let found = overview(&asked.read().await?, now);
+        let what = if self.members { "asking the hub and its members" } else { "asking the hub" };
+        let found = overview(&Progress::during(what, asked.read()).await?, now);
         if last == Some(&found) {
             return Ok(Some(found));
         }
