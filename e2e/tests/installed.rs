@@ -26,7 +26,8 @@ use tombolo_e2e::{
     images,
     kubectl::Kubectl,
     process::run,
-    suite, tests,
+    suite::{self, Needs},
+    tests,
     wait::until,
 };
 
@@ -35,7 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const NODE_PORT: u16 = 30443;
 
 fn main() -> ExitCode {
-    suite::run(
+    // One after the other: what the first installs, the last looks at.
+    suite::run_needing(
+        Needs::Root,
         Spec::nodes(2).hosting().bare(),
         tests![
             hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_service,

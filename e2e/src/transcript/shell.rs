@@ -59,7 +59,9 @@ impl Shell {
     /// If the shell itself ends, or the command does not.
     pub fn run(&mut self, command: &str) -> Result<Ended> {
         // What follows is not for the command to read.
-        writeln!(self.input, "{{\n{command}\n}} </dev/null\nprintf '{OVER}%s\\n' \"$?\"")?;
+        let text = format!("{{\n{command}\n}} </dev/null\nprintf '{OVER}%s\\n' \"$?\"\n");
+        // In one piece: a command may end the shell before it has read what follows.
+        self.input.write_all(text.as_bytes()).context("the shell ended")?;
         let mut printed = String::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {
