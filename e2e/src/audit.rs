@@ -83,8 +83,8 @@ pub struct Request {
 /// Who asked.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct User {
-    /// The name.
-    #[serde(rename = "username")]
+    /// The name; empty where an API server knows nobody by what they showed, such as the token of an account that is gone.
+    #[serde(rename = "username", default)]
     pub name: String,
 }
 
