@@ -343,9 +343,11 @@ pub(crate) async fn tombolo_works_with_exactly_the_charts_rights_and_nothing_is_
     let told = bed.tombolo(&["unjoin", "member2"]).await?;
     ensure!(told.status.success(), "unjoin: {}", String::from_utf8_lossy(&told.stderr));
     scene.goes(&[2], "Service derived-serve").await?;
-    scene.delete(HUB, &["ServiceImport serve", "ServiceExport serve", "Service serve"]).await?;
-    scene.goes(&[1], "Service serve").await?;
+    // The export first: without a Service the agent would have nothing to withdraw when it goes.
+    scene.delete(HUB, &["ServiceImport serve", "ServiceExport serve"]).await?;
     scene.goes(&[1], "ServiceExport serve").await?;
+    scene.delete(HUB, &["Service serve"]).await?;
+    scene.goes(&[1], "Service serve").await?;
     nothing_forbidden(&bed, "hub")?;
     nothing_forbidden(&bed, "member1")?;
 
