@@ -104,13 +104,14 @@ fn member(engine: &Engine, link: &Link, tally: &Tally) -> Value {
             (format!("{part:?}").to_lowercase(), told)
         })
         .collect();
+    let copies = link.copies();
     let queues = queues(link).map(|(of, load)| (of.to_owned(), load.told()));
     json!({
         "health": health,
         "agent": link.health.agent().map_or_else(|| "Unknown".to_owned(), |agent| format!("{agent:?}")),
         "freshness": engine.look_exchange(|exchange| exchange.grade(&link.name)).name(),
-        "session": link.copies().is_some(),
-        "copies": sum(link.copies().unwrap_or_default()),
+        "session": copies.is_some(),
+        "copies": sum(copies.unwrap_or_default()),
         "queues": Map::from_iter(queues),
         "services": parts,
     })

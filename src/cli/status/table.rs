@@ -156,8 +156,6 @@ fn exports(exports: &[Export], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bo
 fn imports(imports: &[Import], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bool) -> Table {
     let mut table = table(&["IMPORT", "READY", "PORTS", "FROM", "AGE"], wide);
     for import in imports {
-        let or_none =
-            |texts: &[String]| Cell::plain(if texts.is_empty() { "-".to_owned() } else { texts.join(",") });
         let cells = [
             Cell::plain(format!("{}/{}", import.namespace, import.name)),
             said(&import.ready, "False"),
@@ -170,13 +168,16 @@ fn imports(imports: &[Import], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bo
     table
 }
 
+/// Some names, or that there are none.
+fn or_none(names: &[String]) -> Cell {
+    Cell::plain(if names.is_empty() { "-".to_owned() } else { names.join(",") })
+}
+
 /// What members share without the hub's objects.
 fn shared(services: &[MemberService], ago: impl Fn(Option<Timestamp>) -> Cell, wide: bool) -> Table {
     let titles = ["IN MEMBERS", "EXPORTED BY", "IMPORTED BY", "VALID", "READY", "CONFLICT", "AGE"];
     let mut table = table(&titles, wide);
     for service in services {
-        let or_none =
-            |names: &[String]| Cell::plain(if names.is_empty() { "-".to_owned() } else { names.join(",") });
         let cells = [
             Cell::plain(format!("{}/{}", service.namespace, service.name)),
             or_none(&service.exported_by),
