@@ -245,6 +245,8 @@ impl Viewer {
     async fn next(&mut self) -> Option<Event> {
         loop {
             tokio::select! {
+                // An end goes before news: however many come, it is not put off.
+                biased;
                 () = self.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.until) => return None,
                 changed = self.atlases.changed() => {
