@@ -170,7 +170,9 @@ fn dump(test: &str, bed: &Bed) -> String {
     }
     let logs = bed.dir().join("logs");
     for log in log_names(&logs) {
-        text += &format!("── end of {log}\n{}\n", tail(&logs.join(format!("{log}.log")), 8));
+        // What Tombolo says is what one looks for.
+        let lines = if log.contains("tombolo") { 60 } else { 8 };
+        text += &format!("── end of {log}\n{}\n", tail(&logs.join(format!("{log}.log")), lines));
     }
     text
 }
