@@ -88,6 +88,8 @@ pub struct Exchange {
     grades: BTreeMap<ClusterName, Grade>,
     /// Exports of silent clusters whose templates are gone from the hub for certain.
     withdrawn: BTreeSet<(ServiceKey, ClusterName)>,
+    /// Services whose ServiceImport is gone from the hub for certain, and whose importers import by themselves.
+    released: BTreeSet<ServiceKey>,
     /// What nobody was told yet of what is not believed.
     news: Vec<News>,
 }
@@ -136,6 +138,7 @@ impl Exchange {
             services: BTreeMap::new(),
             grades: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
+            released: BTreeSet::new(),
             news: Vec::new(),
         }
     }

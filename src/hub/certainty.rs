@@ -6,7 +6,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 
 use super::engine::Engine;
-use crate::decide::copy::{ObjectKey, Origin};
+use crate::decide::{
+    copy::{ObjectKey, Origin},
+    world::Absence,
+};
 
 /// The CustomResourceDefinitions of what places objects.
 const POLICY_KINDS: [&str; 2] =
@@ -61,8 +64,9 @@ pub(super) fn policy_kinds(uids: &BTreeMap<String, Arc<str>>) -> Option<Arc<str>
     both.map(|both| both.join(".").into())
 }
 
-/// Whether an export or import is no longer wanted in a member, and not only because the hub lost its kinds.
-pub(super) async fn is_to_go(engine: &Engine, origin: &Origin) -> kube::Result<bool> {
+/// Whether an export or import is no longer wanted in a member, and not only because the hub lost its kinds, or has not seen yet what was
+/// made again.
+pub(super) async fn is_to_go(engine: &Engine, origin: &Origin, why: Absence) -> kube::Result<bool> {
     let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
     for name in POLICY_KINDS.iter().chain(&SERVICE_KINDS) {
         let crd = crds.get_metadata_opt(name).await?;
@@ -77,8 +81,8 @@ pub(super) async fn is_to_go(engine: &Engine, origin: &Origin) -> kube::Result<b
     let served = engine.served();
     let Some(version) = served.preferred(&key.kind) else { return Ok(false) };
     match version.api(&engine.hub, key).get_metadata_opt(&key.name).await? {
-        // It is placed elsewhere.
-        Some(_) => Ok(true),
+        // It is placed elsewhere, if that was said in knowledge of it.
+        Some(_) => Ok(why == Absence::Elsewhere),
         None => template_is_gone(engine, key, origin).await,
     }
 }

@@ -29,7 +29,7 @@ use crate::{
         policies::PolicyKey,
         select::GroupKind,
         view::View,
-        world::{Desired, Dirty, Failures, Outcome, Unseen, World},
+        world::{Absence, Desired, Dirty, Failures, Outcome, Unseen, World},
     },
     shell::{lease::Claim, metrics, queue::Urgency},
     webhook::server::SharedView,
@@ -288,8 +288,8 @@ impl Engine {
     }
 
     /// Makes certain, by a live look at the hub, that an export or import is no longer wanted in a member.
-    pub async fn is_to_go(&self, origin: &Origin) -> kube::Result<bool> {
-        super::certainty::is_to_go(self, origin).await
+    pub async fn is_to_go(&self, origin: &Origin, why: Absence) -> kube::Result<bool> {
+        super::certainty::is_to_go(self, origin, why).await
     }
 
     /// What is to be in a cluster.

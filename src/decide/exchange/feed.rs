@@ -234,8 +234,15 @@ impl Exchange {
         self.everywhere(key)
     }
 
-    /// Takes note that an export on the hub came or went: what was withdrawn for its sake may be wanted again.
+    /// Takes note that the ServiceImport that members have a service of is gone from the hub for certain.
+    pub fn release(&mut self, key: &ServiceKey) -> Dirty {
+        self.released.insert(key.clone());
+        self.everywhere(key)
+    }
+
+    /// Takes note that an export or import on the hub came or went: what was certain before may be no more.
     pub fn reconsider(&mut self, key: &ServiceKey) -> Dirty {
+        self.released.remove(key);
         self.withdrawn.retain(|(withdrawn, _)| withdrawn != key);
         self.everywhere(key)
     }
@@ -270,6 +277,21 @@ impl Exchange {
             dirty.extend(keys.iter().flat_map(|key| self.everywhere(key)));
         }
         dirty
+    }
+
+    /// Takes note that the kind of ServiceImports was made anew in a member, and what it has now: those of ours that were not listed are gone
+    /// and can be made again. A user's may come back, and are not ours to replace.
+    pub fn retain_users_imports(
+        &mut self,
+        cluster: &ClusterName,
+        listed: &BTreeSet<(ServiceKey, Box<str>)>,
+    ) -> Dirty {
+        let gone = |(key, service): (&ServiceKey, &Service)| {
+            let ours = service.imports.get(cluster).is_some_and(ImportSeen::is_ours);
+            (ours && !listed.contains(&(key.clone(), key.name.as_str().into()))).then(|| key.clone())
+        };
+        let gone: Vec<_> = self.services.iter().filter_map(gone).collect();
+        gone.iter().flat_map(|key| self.see_import(cluster, key, None)).collect()
     }
 
     /// Takes note of all Namespaces of a member.
@@ -333,6 +355,7 @@ impl Exchange {
         });
         if empty {
             self.services.remove(key);
+            self.released.remove(key);
         }
     }
 }

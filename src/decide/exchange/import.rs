@@ -28,8 +28,13 @@ use crate::{
 /// Whether a member is to import a service.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wants {
-    /// Nobody can tell yet, or nobody asks: what is there stays as it is.
+    /// Nobody can tell yet: nothing is touched.
+    Unknown(&'static str),
+    /// A ServiceImport that is there stays as it is, and endpoints follow: it is out of use for nobody.
     AsIs(&'static str),
+    /// It would import by itself now, but members have it of a ServiceImport on the hub that seems to be gone: until that is certain what
+    /// is there stays as it is.
+    Doubtful(Box<Origin>),
     /// It is not to.
     No,
     /// It is to, since it has the namespace and somebody exports the service.
@@ -52,10 +57,10 @@ impl Exchange {
     /// Whether a member is to import a service.
     pub(super) fn wants(&self, view: &View, world: &World, cluster: &ClusterName, key: &ServiceKey) -> Wants {
         if !view.is_synced() {
-            return Wants::AsIs("the hub has not read everything yet");
+            return Wants::Unknown("the hub has not read everything yet");
         }
         let Some(member) = view.members().get(cluster) else {
-            return Wants::AsIs("the cluster is no member");
+            return Wants::Unknown("the cluster is no member");
         };
         if member.leaving {
             return Wants::No;
@@ -105,7 +110,26 @@ impl Exchange {
         // Whoever exports nothing keeps an import that is there, and never makes one. Nor does a copy of an export of the hub's: who was to
         // import it was said there, and the end of that is no invitation to all others while the copy is on its way out.
         let invites = |export: &ExportSeen| export.template.is_none() && export.service().is_some();
-        if imported || exports.any(|(_, export)| invites(export)) { Wants::Automatic } else { Wants::No }
+        if !imported && !exports.any(|(_, export)| invites(export)) {
+            return Wants::No;
+        }
+        self.doubted(key).map_or(Wants::Automatic, |origin| Wants::Doubtful(Box::new(origin)))
+    }
+
+    /// The ServiceImport of the hub's that members have a service of, where it is not known for certain that it is gone.
+    fn doubted(&self, key: &ServiceKey) -> Option<Origin> {
+        if self.released.contains(key) {
+            return None;
+        }
+        self.services.get(key)?.imports.values().find_map(|seen| match &seen.whose {
+            Whose::Ours { template: Some(template), crd } => Some(Origin {
+                hub: self.hub.clone(),
+                template: template.clone(),
+                crd: crd.clone(),
+                object: object_key(import_kind(), key),
+            }),
+            _ => None,
+        })
     }
 
     /// The service as a member imports it, and what became of its ports.
@@ -119,7 +143,7 @@ impl Exchange {
                 let template = Template { service_type: merged.service.service_type, ports: Vec::new() };
                 import(&template, Some(merged))
             }),
-            Wants::AsIs(_) | Wants::No => None,
+            Wants::Unknown(_) | Wants::AsIs(_) | Wants::Doubtful(_) | Wants::No => None,
         }
     }
 

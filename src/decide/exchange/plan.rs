@@ -28,7 +28,10 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Silent clusters whose exports the hub does not want any more: once that is certain they are withdrawn, and the plan is another.
-    pub abandoned: Vec<(ClusterName, Origin)>,
+    pub abandoned: Vec<(ClusterName, Origin, Absence)>,
+    /// The ServiceImport on the hub that it has it of and that seems to be gone: once that is certain it is released, and the plan is
+    /// another.
+    pub doubted: Option<Origin>,
     /// For its ServiceExport: its UID and the conditions to write.
     pub export: Option<(Box<str>, Vec<Verdict>)>,
     /// For its ServiceImport.
@@ -55,6 +58,8 @@ pub enum ImportStep {
         uid: Box<str>,
         /// Whose it is, to make certain.
         whose: Whose,
+        /// Why it is to go: whether its template is thought to be there decides what is looked for.
+        why: Absence,
     },
 }
 
@@ -122,12 +127,19 @@ impl Exchange {
             plan.users = seen.and_then(|seen| users_own(seen, &wants, merged.as_ref()));
         }
         match &wants {
-            Wants::AsIs(_) => {}
+            Wants::Unknown(_) => {}
+            Wants::AsIs(_) => self.plan_as_is(view, cluster, key, &mut plan),
+            Wants::Doubtful(origin) => {
+                plan.doubted = Some(*origin.clone());
+                self.plan_as_is(view, cluster, key, &mut plan);
+            }
             Wants::No => {
                 let unknown = unknown_of(self, view, key, seen);
                 let leaving = view.members().get(cluster).is_some_and(|member| member.leaving);
                 if unknown.is_empty() || leaving {
-                    plan.import = seen.map(ImportSeen::removal).unwrap_or_default();
+                    let there = view.imports().contains_key(key);
+                    let why = if there { Absence::Elsewhere } else { Absence::NoTemplate };
+                    plan.import = seen.map(|seen| seen.removal(why)).unwrap_or_default();
                     plan.slices = service.map(|service| all_gone(service, cluster)).unwrap_or_default();
                 }
             }
@@ -173,21 +185,42 @@ impl Exchange {
             (_, None) => return,
         };
         let Some(seen) = seen else { return };
-        let clusters: BTreeSet<_> = flow.clusters.keys().chain(&flow.unknown).cloned().collect();
-        if seen.clusters != clusters {
-            plan.clusters = Some((seen.uid.clone(), clusters));
-        }
-        if let Some(derived) = &seen.derived {
-            plan.slices = self.slices(cluster, key, derived, &flow);
-        }
+        self.plan_flow(cluster, key, seen, &flow, plan);
         if renames && !plan.slices.is_empty() {
             // Slices have both names first, then the Service changes.
             plan.import = ImportStep::Nothing;
         }
     }
 
+    /// Lets endpoints follow where a ServiceImport of ours stays as it is.
+    fn plan_as_is(&self, view: &View, cluster: &ClusterName, key: &ServiceKey, plan: &mut Plan) {
+        let seen = self.services.get(key).and_then(|service| service.imports.get(cluster));
+        if let Some(seen) = seen.filter(|seen| seen.is_ours()) {
+            let unknown = unknown_of(self, view, key, Some(seen));
+            self.plan_flow(cluster, key, seen, &self.frozen(view, key, seen, unknown), plan);
+        }
+    }
+
+    /// Makes the slices of a ServiceImport, and the clusters that it names, what flows into it.
+    fn plan_flow(
+        &self,
+        cluster: &ClusterName,
+        key: &ServiceKey,
+        seen: &ImportSeen,
+        flow: &Flow,
+        plan: &mut Plan,
+    ) {
+        let clusters: BTreeSet<_> = flow.clusters.keys().chain(&flow.unknown).cloned().collect();
+        if seen.clusters != clusters {
+            plan.clusters = Some((seen.uid.clone(), clusters));
+        }
+        if let Some(derived) = &seen.derived {
+            plan.slices = self.slices(cluster, key, derived, flow);
+        }
+    }
+
     /// The silent clusters whose exports of a service the hub does not want any more.
-    fn abandoned(&self, view: &View, world: &World, key: &ServiceKey) -> Vec<(ClusterName, Origin)> {
+    fn abandoned(&self, view: &View, world: &World, key: &ServiceKey) -> Vec<(ClusterName, Origin, Absence)> {
         let Some(service) = self.services.get(key) else { return Vec::new() };
         // Nothing is looked at while all clusters answer, which is nearly always.
         let silent = |name: &ClusterName| self.grade(name) != Grade::Fresh;
@@ -203,18 +236,23 @@ impl Exchange {
         let origins: BTreeMap<_, _> = slices.chain(exports).collect();
         let object = object_key(export_kind(), key);
         let unwanted = |cluster: &ClusterName| match world.desired(view, cluster, &object, None) {
-            Desired::Absent(Absence::NoTemplate) => true,
-            Desired::Absent(Absence::Elsewhere) => {
-                world.assignment(&object).is_some_and(|placed| placed.policy.is_some() && !placed.frozen)
-            }
-            _ => false,
+            Desired::Absent(Absence::NoTemplate) => Some(Absence::NoTemplate),
+            Desired::Absent(Absence::Elsewhere) => world
+                .assignment(&object)
+                .is_some_and(|placed| placed.policy.is_some() && !placed.frozen)
+                .then_some(Absence::Elsewhere),
+            _ => None,
         };
-        let abandoned =
-            origins.into_iter().filter(|(name, _)| self.takes_part_in(view, name, key) && unwanted(name));
-        abandoned.filter_map(|(name, text)| Some((name.clone(), origin(text, key, &self.hub)?))).collect()
+        let abandoned = origins.into_iter().filter(|(name, _)| self.takes_part_in(view, name, key));
+        let abandoned = abandoned.filter_map(|(name, text)| {
+            let why = unwanted(name)?;
+            Some((name.clone(), origin(text, key, &self.hub)?, why))
+        });
+        abandoned.collect()
     }
 
-    /// What flows while a ServiceImport stays as it is: since a cluster that it is made of is unknown, or nobody exports anything.
+    /// What flows while a ServiceImport stays as it is: since a cluster that it is made of is unknown, nobody exports anything, or nobody
+    /// says any more how it is to be.
     fn frozen(
         &self,
         view: &View,
@@ -239,9 +277,11 @@ impl Exchange {
 // === impl ImportSeen ===
 
 impl ImportSeen {
-    fn removal(&self) -> ImportStep {
+    fn removal(&self, why: Absence) -> ImportStep {
         match self.whose {
-            Whose::Ours { .. } => ImportStep::Delete { uid: self.uid.clone(), whose: self.whose.clone() },
+            Whose::Ours { .. } => {
+                ImportStep::Delete { uid: self.uid.clone(), whose: self.whose.clone(), why }
+            }
             Whose::Users | Whose::Others => ImportStep::Nothing,
         }
     }

@@ -45,6 +45,8 @@ pub(super) struct Fleet {
     pub(super) dialect: Dialect,
     /// Whether the agents say nothing of what they serve.
     pub(super) busy: bool,
+    /// Whether a live look at the hub says that what seems to be gone from there is.
+    pub(super) certain: bool,
 }
 
 pub(super) fn cluster(name: &str) -> ClusterName {
@@ -111,6 +113,7 @@ impl Fleet {
             uids: 0,
             dialect: Dialect { version: Version::V1Beta1, traffic: true },
             busy: false,
+            certain: true,
         };
         for member in members {
             fleet.join(member, json!({}));
@@ -307,10 +310,14 @@ impl Fleet {
     }
 
     fn carry_out(&mut self, member: &str, plan: Plan) -> usize {
-        for (from, _) in &plan.abandoned {
+        for (from, ..) in &plan.abandoned {
             self.exchange.withdraw(from, &serve());
         }
         if !plan.abandoned.is_empty() {
+            return 1;
+        }
+        if plan.doubted.is_some() && self.certain {
+            self.exchange.release(&serve());
             return 1;
         }
         let at = (member.to_owned(), "serve".to_owned());

@@ -25,6 +25,7 @@ use crate::{
         },
         freshness::Mark,
         ids::{ClusterName, ServiceKey},
+        world::Absence,
     },
     shell::{
         clock,
@@ -35,6 +36,8 @@ use crate::{
 
 /// What is imported by itself goes this much later than its last export, which may come back at once.
 const GRACE: Duration = Duration::from_secs(5);
+/// Why something is not done yet.
+const UNCERTAIN: &str = "its ServiceImport seems not to be wanted any more, but the hub's kinds may be gone";
 /// As often a plan is made again after it was carried out: what was written leads to more.
 const ROUNDS: usize = 4;
 
@@ -69,6 +72,12 @@ impl Session {
         if !plan.abandoned.is_empty() && self.withdraw(key, &plan.abandoned).await? {
             return Ok(None);
         }
+        if let Some(origin) = &plan.doubted
+            && self.is_to_go(origin, Absence::NoTemplate).await?
+        {
+            self.engine.exchange(|exchange| exchange.release(key));
+            return Ok(None);
+        }
         let mut done = Some(Done::Well);
         if let Some((uid, conditions)) = &plan.export {
             self.write_conditions(key, version, uid, conditions).await?;
@@ -80,8 +89,8 @@ impl Session {
                 self.apply_import(key, version, object).await?;
                 done = None;
             }
-            ImportStep::Delete { uid, whose } => {
-                if let Some(wait) = self.delete_import(key, version, uid, whose).await? {
+            ImportStep::Delete { uid, whose, why } => {
+                if let Some(wait) = self.delete_import(key, version, (uid, whose, *why)).await? {
                     return Ok(Some(Done::After(wait)));
                 }
             }
@@ -102,14 +111,23 @@ impl Session {
         if done.is_some() {
             self.link_answered();
         }
+        if plan.doubted.is_some() {
+            return Err(Failure::Said(format!(
+                "{UNCERTAIN}: who imports it stays as it is until that is certain"
+            )));
+        }
         Ok(done)
     }
 
     /// Withdraws what silent clusters export, where it is certain that the hub does not want it any more; says whether it did.
-    async fn withdraw(&self, key: &ServiceKey, abandoned: &[(ClusterName, Origin)]) -> Result<bool, Failure> {
+    async fn withdraw(
+        &self,
+        key: &ServiceKey,
+        abandoned: &[(ClusterName, Origin, Absence)],
+    ) -> Result<bool, Failure> {
         let mut any = false;
-        for (cluster, origin) in abandoned {
-            if self.is_to_go(origin).await? {
+        for (cluster, origin, why) in abandoned {
+            if self.is_to_go(origin, *why).await? {
                 tracing::info!(service = %key, from = %cluster, "it is silent, and its export is gone from the hub: it is withdrawn");
                 self.engine.exchange(|exchange| exchange.withdraw(cluster, key));
                 any = true;
@@ -118,8 +136,8 @@ impl Session {
         Ok(any)
     }
 
-    async fn is_to_go(&self, origin: &Origin) -> Result<bool, Failure> {
-        let certain = self.engine.is_to_go(origin).await;
+    async fn is_to_go(&self, origin: &Origin, why: Absence) -> Result<bool, Failure> {
+        let certain = self.engine.is_to_go(origin, why).await;
         certain.map_err(|e| Failure::Said(format!("failed to make certain that it is to go: {e}")))
     }
 
@@ -207,8 +225,7 @@ impl Session {
         &self,
         key: &ServiceKey,
         version: Version,
-        uid: &str,
-        whose: &Whose,
+        (uid, whose, why): (&str, &Whose, Absence),
     ) -> Result<Option<Duration>, Failure> {
         let leaving =
             self.engine.look(|_, view| view.members().get(&self.name).is_some_and(|member| member.leaving));
@@ -224,12 +241,8 @@ impl Session {
                 crd: crd.clone(),
                 object: object_key(import_kind(), key),
             };
-            if !self.is_to_go(&origin).await? {
-                return Err(Failure::Said(
-                    "its ServiceImport seems not to be wanted any more, but the hub's kinds may be gone: nothing is removed until that is \
-                     certain"
-                        .to_owned(),
-                ));
+            if !self.is_to_go(&origin, why).await? {
+                return Err(Failure::Said(format!("{UNCERTAIN}: nothing is removed until that is certain")));
             }
         }
         let api: Api<ServiceImport> =
