@@ -132,7 +132,7 @@ pub(crate) async fn definitions_deleted_and_made_again_on_the_hub_or_in_a_member
         }
         // It goes on where it was: what is exported now is reached.
         scene.apply(1, [slice(1, HTTP, 2)]).await?;
-        until("its endpoints follow", PATIENCE * 2, async || {
+        until("its endpoints follow", PATIENCE, async || {
             let found = reached(&scene, 2).await?;
             ensure!(found == ["member1 http:8080 10.1.0.1,10.1.0.2"], "it reaches {found:?}");
             Ok(())
@@ -144,6 +144,9 @@ pub(crate) async fn definitions_deleted_and_made_again_on_the_hub_or_in_a_member
             after["metadata"]["uid"] == before["metadata"]["uid"],
             "in {cluster}: it is another: {after}"
         );
+        // Nobody was asked to import it but member2, which has it again.
+        scene.arrives(&[2], "ServiceImport serve").await?;
+        scene.is_absent(&[1], "ServiceImport serve").await?;
         ensure!(after["spec"]["clusterIP"] == before["spec"]["clusterIP"], "{after}");
     }
     Ok(())

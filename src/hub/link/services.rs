@@ -239,7 +239,12 @@ impl Session {
                     self.engine.report.look_again();
                     self.engine.trust_changed.notify_one();
                 }
-                Ok(Event::InitDone) => {}
+                Ok(Event::InitDone) => {
+                    if seen.part == Part::Imports {
+                        self.note(seen.part, |exchange| exchange.retain_users_imports(&self.name, &listed));
+                    }
+                    listed.clear();
+                }
                 Ok(Event::Apply(object)) => self.take(seen, object),
                 Ok(Event::Delete(object)) => {
                     if let Some((kind, _)) = custom
