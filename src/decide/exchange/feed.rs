@@ -65,6 +65,21 @@ impl Exchange {
         dirty
     }
 
+    /// Takes note of how a ServiceExport of a member is after we wrote its conditions. Whether it is believed the watch alone tells: one that
+    /// shows it otherwise would be answered by the next write, for ever.
+    pub fn see_answer(&mut self, cluster: &ClusterName, key: &ServiceKey, seen: ExportSeen) -> Dirty {
+        let before = self.services.get(key).and_then(|service| service.exports.get(cluster));
+        let seen = match before.filter(|before| before.refused().is_some() && before.uid == seen.uid) {
+            Some(before) => ExportSeen {
+                conditions: seen.conditions,
+                resource_version: seen.resource_version,
+                ..before.clone()
+            },
+            None => seen,
+        };
+        self.see_export(cluster, key, Some(seen))
+    }
+
     /// Takes note of a ServiceImport of a member; none if it is gone.
     pub fn see_import(&mut self, cluster: &ClusterName, key: &ServiceKey, seen: Option<ImportSeen>) -> Dirty {
         let refused = seen.as_ref().and_then(|seen| seen.refused.as_ref());

@@ -153,8 +153,9 @@ impl Session {
         let conditions: Vec<_> = conditions.iter().map(|wanted| wanted.dated(&before, None, now)).collect();
         let status = json!({ "conditions": conditions });
         if let Some(export) = self.apply_status::<ServiceExport>(key, version, uid, &status).await? {
-            let seen = ExportSeen::of(key, &export, &self.hub);
-            self.engine.exchange(|exchange| exchange.see_export(&self.name, key, seen));
+            if let Some(seen) = ExportSeen::of(key, &export, &self.hub) {
+                self.engine.exchange(|exchange| exchange.see_answer(&self.name, key, seen));
+            }
         }
         Ok(())
     }

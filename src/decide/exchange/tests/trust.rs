@@ -137,6 +137,26 @@ fn an_export_whose_record_is_not_believed_withdraws_nothing_and_says_so() {
 }
 
 #[test]
+fn the_answer_to_an_own_write_makes_nothing_believed() {
+    let mut fleet = fleet();
+    let at = (A.to_owned(), "serve".to_owned());
+    let good: ServiceExport = serde_json::from_value(fleet.exports[&at].clone()).unwrap();
+    let mut lie = good.clone();
+    lie.metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .insert(annotation::EXPORT_RECORD.to_owned(), "x".repeat(1 << 20));
+    let seen = |export: &ServiceExport| ExportSeen::of(&serve(), export, "hub");
+    fleet.exchange.see_export(&cluster(A), &serve(), seen(&lie));
+    assert_eq!(refused(&fleet), 1);
+    fleet.exchange.see_answer(&cluster(A), &serve(), seen(&good).unwrap());
+    assert_eq!(refused(&fleet), 1, "the watch says otherwise");
+    fleet.exchange.see_export(&cluster(A), &serve(), seen(&good));
+    assert_eq!(refused(&fleet), 0);
+}
+
+#[test]
 fn an_import_that_is_not_believed_is_not_kept_and_the_last_good_one_stays() {
     let mut fleet = fleet();
     let at = ("b".to_owned(), "serve".to_owned());
