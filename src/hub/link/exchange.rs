@@ -152,10 +152,9 @@ impl Session {
         let now = clock::now();
         let conditions: Vec<_> = conditions.iter().map(|wanted| wanted.dated(&before, None, now)).collect();
         let status = json!({ "conditions": conditions });
-        if let Some(export) = self.apply_status::<ServiceExport>(key, version, uid, &status).await? {
-            if let Some(seen) = ExportSeen::of(key, &export, &self.hub) {
-                self.engine.exchange(|exchange| exchange.see_answer(&self.name, key, seen));
-            }
+        let written = self.apply_status::<ServiceExport>(key, version, uid, &status).await?;
+        if let Some(seen) = written.and_then(|export| ExportSeen::of(key, &export, &self.hub)) {
+            self.engine.exchange(|exchange| exchange.see_answer(&self.name, key, seen));
         }
         Ok(())
     }
