@@ -82,7 +82,7 @@ fn deployment(metadata: &Value, image: &str) -> DynamicObject {
         "ports": [{ "name": "health", "containerPort": HEALTH }],
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe("/readyz"),
-        "resources": { "requests": { "cpu": "10m", "memory": "32Mi" }, "limits": { "memory": "256Mi" } },
+        "resources": { "requests": { "cpu": "10m", "memory": "32Mi" }, "limits": { "memory": "512Mi" } },
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] },
         },
