@@ -80,9 +80,10 @@ pub(super) async fn is_to_go(engine: &Engine, origin: &Origin, why: Absence) -> 
     let key = &origin.object;
     let served = engine.served();
     let Some(version) = served.preferred(&key.kind) else { return Ok(false) };
-    match version.api(&engine.hub, key).get_metadata_opt(&key.name).await? {
-        // It is placed elsewhere, if that was said in knowledge of it.
-        Some(_) => Ok(why == Absence::Elsewhere),
-        None => template_is_gone(engine, key, origin).await,
+    // One that is there is placed elsewhere, if that was said in knowledge of it.
+    if why == Absence::Elsewhere && version.api(&engine.hub, key).get_metadata_opt(&key.name).await?.is_some()
+    {
+        return Ok(true);
     }
+    template_is_gone(engine, key, origin).await
 }

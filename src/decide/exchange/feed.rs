@@ -301,12 +301,12 @@ impl Exchange {
         cluster: &ClusterName,
         listed: &BTreeSet<(ServiceKey, Box<str>)>,
     ) -> Dirty {
-        let gone = |(key, service): (&ServiceKey, &Service)| {
-            let ours = service.imports.get(cluster).is_some_and(ImportSeen::is_ours);
-            (ours && !listed.contains(&(key.clone(), key.name.as_str().into()))).then(|| key.clone())
-        };
-        let gone: Vec<_> = self.services.iter().filter_map(gone).collect();
-        gone.iter().flat_map(|key| self.see_import(cluster, key, None)).collect()
+        let mut gone = self.kept(cluster, Part::Imports);
+        gone.retain(|one| {
+            let seen = self.services.get(&one.0).and_then(|service| service.imports.get(cluster));
+            !listed.contains(one) && seen.is_some_and(ImportSeen::is_ours)
+        });
+        gone.iter().flat_map(|(key, _)| self.see_import(cluster, key, None)).collect()
     }
 
     /// Takes note of all Namespaces of a member.

@@ -121,15 +121,9 @@ impl Exchange {
         if self.released.contains(key) {
             return None;
         }
-        self.services.get(key)?.imports.values().find_map(|seen| match &seen.whose {
-            Whose::Ours { template: Some(template), crd } => Some(Origin {
-                hub: self.hub.clone(),
-                template: template.clone(),
-                crd: crd.clone(),
-                object: object_key(import_kind(), key),
-            }),
-            _ => None,
-        })
+        let mut origins =
+            self.services.get(key)?.imports.values().filter_map(|seen| seen.origin(&self.hub, key));
+        origins.find(|origin| !origin.template.is_empty())
     }
 
     /// The service as a member imports it, and what became of its ports.

@@ -56,8 +56,8 @@ pub enum ImportStep {
     Delete {
         /// Its UID.
         uid: Box<str>,
-        /// Whose it is, to make certain.
-        whose: Whose,
+        /// What it was made of, to make certain.
+        origin: Origin,
         /// Why it is to go: whether its template is thought to be there decides what is looked for.
         why: Absence,
     },
@@ -139,7 +139,7 @@ impl Exchange {
                 if unknown.is_empty() || leaving {
                     let there = view.imports().contains_key(key);
                     let why = if there { Absence::Elsewhere } else { Absence::NoTemplate };
-                    plan.import = seen.map(|seen| seen.removal(why)).unwrap_or_default();
+                    plan.import = seen.map(|seen| self.removal(key, seen, why)).unwrap_or_default();
                     plan.slices = service.map(|service| all_gone(service, cluster)).unwrap_or_default();
                 }
             }
@@ -190,6 +190,12 @@ impl Exchange {
             // Slices have both names first, then the Service changes.
             plan.import = ImportStep::Nothing;
         }
+    }
+
+    /// The deletion of a ServiceImport, if it is ours.
+    fn removal(&self, key: &ServiceKey, seen: &ImportSeen, why: Absence) -> ImportStep {
+        let delete = |origin| ImportStep::Delete { uid: seen.uid.clone(), origin, why };
+        seen.origin(&self.hub, key).map(delete).unwrap_or_default()
     }
 
     /// Lets endpoints follow where a ServiceImport of ours stays as it is.
@@ -271,19 +277,6 @@ impl Exchange {
             ..ServiceSpec::default()
         };
         Flow { service, clusters, unknown, renamed: !seen.settled }
-    }
-}
-
-// === impl ImportSeen ===
-
-impl ImportSeen {
-    fn removal(&self, why: Absence) -> ImportStep {
-        match self.whose {
-            Whose::Ours { .. } => {
-                ImportStep::Delete { uid: self.uid.clone(), whose: self.whose.clone(), why }
-            }
-            Whose::Users | Whose::Others => ImportStep::Nothing,
-        }
     }
 }
 

@@ -297,6 +297,17 @@ impl ImportSeen {
         text.map(|text| read_names(text)).unwrap_or_default()
     }
 
+    /// What it was made of, where this hub made it; without a template it was made by itself.
+    pub(super) fn origin(&self, hub: &Arc<str>, key: &ServiceKey) -> Option<Origin> {
+        let Whose::Ours { template, crd } = &self.whose else { return None };
+        Some(Origin {
+            hub: hub.clone(),
+            template: template.clone().unwrap_or_default(),
+            crd: crd.clone(),
+            object: object_key(import_kind(), key),
+        })
+    }
+
     /// Whether this hub made it.
     pub fn is_ours(&self) -> bool {
         matches!(self.whose, Whose::Ours { .. })

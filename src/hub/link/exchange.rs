@@ -20,9 +20,7 @@ use crate::{
         condition::Verdict,
         copy::{MANAGER, Origin},
         definition::Dialect,
-        exchange::{
-            ExportSeen, ImportSeen, ImportStep, SliceSeen, SliceStep, Whose, import_kind, object_key,
-        },
+        exchange::{ExportSeen, ImportSeen, ImportStep, SliceSeen, SliceStep, import_kind, object_key},
         freshness::Mark,
         ids::{ClusterName, ServiceKey},
         world::Absence,
@@ -89,8 +87,8 @@ impl Session {
                 self.apply_import(key, version, object).await?;
                 done = None;
             }
-            ImportStep::Delete { uid, whose, why } => {
-                if let Some(wait) = self.delete_import(key, version, (uid, whose, *why)).await? {
+            ImportStep::Delete { uid, origin, why } => {
+                if let Some(wait) = self.delete_import(key, version, (uid, origin, *why)).await? {
                     return Ok(Some(Done::After(wait)));
                 }
             }
@@ -225,23 +223,16 @@ impl Session {
         &self,
         key: &ServiceKey,
         version: Version,
-        (uid, whose, why): (&str, &Whose, Absence),
+        (uid, origin, why): (&str, &Origin, Absence),
     ) -> Result<Option<Duration>, Failure> {
         let leaving =
             self.engine.look(|_, view| view.members().get(&self.name).is_some_and(|member| member.leaving));
-        let Whose::Ours { template, crd } = whose else { return Ok(None) };
         if !leaving {
             let since = *self.going.lock().entry(key.clone()).or_insert_with(Instant::now);
-            if template.is_none() && since.elapsed() < GRACE {
+            if origin.template.is_empty() && since.elapsed() < GRACE {
                 return Ok(Some(GRACE.saturating_sub(since.elapsed())));
             }
-            let origin = Origin {
-                hub: self.hub.clone(),
-                template: template.clone().unwrap_or_default(),
-                crd: crd.clone(),
-                object: object_key(import_kind(), key),
-            };
-            if !self.is_to_go(&origin, why).await? {
+            if !self.is_to_go(origin, why).await? {
                 return Err(Failure::Said(format!("{UNCERTAIN}: nothing is removed until that is certain")));
             }
         }
