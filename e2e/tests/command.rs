@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     time::{Duration, Instant},
@@ -15,6 +16,7 @@ use tombolo_e2e::{
     process::{Identity, run},
     record::Record,
     suite::{self, Needs},
+    tools::{Tool, Tools},
 };
 
 fn main() -> ExitCode {
@@ -40,6 +42,11 @@ fn main() -> ExitCode {
             up_and_down(&["--nodes"], 90)
         }),
         ("with_nodes_nothing_outlives_the_bed_after_a_sigkill", Needs::Root, || sigkill(&["--nodes"])),
+        (
+            "a_conformance_suite_gets_two_joined_members_and_its_report_and_end_are_told",
+            Needs::Root,
+            conformance,
+        ),
     ])
 }
 
@@ -317,5 +324,44 @@ fn without_root_nodes_are_refused_in_one_sentence() -> Result<()> {
     let folder = Folder::new("no-nodes");
     let refused = run(&mut unprivileged(&folder.bed("up", &["--nodes"]))).err().context("it started")?;
     ensure!(format!("{refused:#}").contains("nodes need root"), "{refused:#}");
+    Ok(())
+}
+
+/// What stands in for a compiled suite: it fails unless both contexts answer and have the API, and leaves a report as the real one does.
+const SUITE: &str = r#"#!/bin/sh
+set -eu
+for flag; do case $flag in
+  --kubeconfig=*) config=${flag#*=} ;;
+  --contexts=*) contexts=${flag#*=} ;;
+  --fail) failed=1 ;;
+esac; done
+test "$contexts" = member1,member2
+for context in member1 member2; do
+  "$KUBECTL" --kubeconfig "$config" --context "$context" get serviceexports,deployments --all-namespaces > "$context"
+done
+echo page > report.html
+printf 'passed: %s\ntotal: 27\n' $((27 - ${failed:-0})) > report.yaml
+exit $((${failed:-0} * 3))
+"#;
+
+fn conformance() -> Result<()> {
+    let folder = Folder::new("conformance");
+    fs::create_dir_all(&folder.0)?;
+    let suite = folder.0.join("suite");
+    fs::write(&suite, SUITE)?;
+    fs::set_permissions(&suite, fs::Permissions::from_mode(0o755))?;
+    let kubectl = Tools::provide(&[Tool::Kubectl])?.path(Tool::Kubectl).to_owned();
+    for (flags, passed, code) in
+        [(&[][..], "27 of 27 specs passed", 0), (&["--fail"], "26 of 27 specs passed", 3)]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bed"));
+        command.args(["conformance", "--suite"]).arg(&suite).arg("--reports").arg(folder.0.join("reports"));
+        let ended = command.arg("--").args(flags).env("KUBECTL", &kubectl).output()?;
+        let said =
+            String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+        ensure!(ended.status.code() == Some(code), "it ended with {}: {said}", ended.status);
+        ensure!(said.contains(passed), "{said}");
+        ensure!(folder.0.join("reports/report.html").is_file(), "the report was not kept: {said}");
+    }
     Ok(())
 }

@@ -44,7 +44,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     (
         "kubectl --context member2 run -i --rm --restart=Never --image=jeremyot/request:0a40de8 request -- --duration=3s --address=10.66.24.18",
         "e2e/tests/demo.rs",
-        r#"("story_004_plays_to_its_end_with_real_pods","#,
+        r#"("all_stories_play_to_their_ends_with_real_pods","#,
     ),
     (
         "helm install tombolo-hub charts/tombolo-hub --kube-context hub --namespace tombolo-system --create-namespace --wait",

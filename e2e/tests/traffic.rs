@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     ];
     let shared = tests![
         story_000_an_exported_service_answers_by_its_name_in_the_other_cluster,
+        story_002_two_clusters_that_export_share_one_address_and_local_names_stay_local,
         //
         traffic_distribution_prefers_the_own_zone_and_falls_back,
         internal_traffic_policy_local_reaches_the_own_pods_alone,

@@ -1,4 +1,4 @@
-//! `cargo demo`: brings up a hub and members on this machine, starts Tombolo, and plays a story on them.
+//! `cargo demo`: brings up a hub and members on this machine, starts Tombolo, and plays a story on them, or all of them.
 
 use std::process::ExitCode;
 
@@ -16,9 +16,9 @@ use tombolo_e2e::{
 #[derive(Debug, Parser)]
 #[command(name = "demo", bin_name = "cargo demo", version)]
 struct Cli {
-    /// Which document is played: 000 export, 002 by hand, 004 by policy.
-    #[arg(long, value_enum, default_value_t = Story::ByPolicy)]
-    story: Story,
+    /// Which document is played: 000 export, 002 by hand, 004 by policy; 004 if not said, with nodes all three.
+    #[arg(long, value_enum)]
+    story: Option<Story>,
     /// With real pods and traffic (needs root).
     #[arg(long)]
     nodes: bool,
@@ -57,11 +57,25 @@ impl Cli {
         Ok(())
     }
 
+    /// Plays what is asked for, each story on clusters of its own; those of the last stay.
     async fn play(&self) -> Result<Bed> {
+        let (before, last) = match self.story {
+            Some(story) => (&[][..], story),
+            None if self.nodes => (&[Story::Export, Story::ByHand][..], Story::ByPolicy),
+            None => (&[][..], Story::ByPolicy),
+        };
+        for story in before {
+            let bed = self.tell(*story).await?;
+            tokio::task::spawn_blocking(move || drop(bed)).await?;
+        }
+        self.tell(last).await
+    }
+
+    async fn tell(&self, story: Story) -> Result<Bed> {
         let bed = Bed::start(Spec { nodes: self.nodes, ..Spec::api(3) }, None).await?;
         let tombolo = tokio::task::spawn_blocking(tombolo::binary).await??;
-        let mut stage = Stage::new(bed, tombolo, self.story.number());
-        let outcome = self.story.play(&mut stage).await;
+        let mut stage = Stage::new(bed, tombolo, story.number());
+        let outcome = story.play(&mut stage).await;
         outcome.with_context(|| format!("step {:?} failed", stage.current()))?;
         Ok(stage.end())
     }

@@ -118,6 +118,18 @@ fn by_hand(kubectl: &Kubectl) -> Result<Value> {
     }))
 }
 
+/// The document's workload and Service in the namespace `demo` of both clusters.
+fn demo_in_both(bed: &Bed) -> Result<Vec<Kubectl>> {
+    let cluster = |(member, workload): (&str, &str)| {
+        let cluster = bed.kubectl(member).in_namespace("demo")?;
+        for document in documents("002", workload)?.into_iter().chain(documents("002", "svc.yaml")?) {
+            cluster.apply(&document)?;
+        }
+        Ok(cluster)
+    };
+    [("member1", "dep1.yaml"), ("member2", "dep2.yaml")].into_iter().map(cluster).collect()
+}
+
 /// Agents in all members, and no hub.
 async fn agents_alone(bed: &Bed) -> Result<Vec<Component>> {
     let binary = tokio::task::spawn_blocking(tombolo::binary).await??;
@@ -135,14 +147,7 @@ pub(crate) async fn story_002_two_clusters_by_hand_share_one_address_without_any
     let bed = Arc::new(Bed::start(Spec::nodes(2).bare(), None).await?);
     let agents = agents_alone(&bed).await?;
     let scene = Scene { bed: bed.clone(), namespace: "demo".to_owned() };
-    let clusters = [1, 2].map(|member| bed.kubectl(&format!("member{member}")));
-    let clusters: Vec<Kubectl> =
-        clusters.into_iter().map(|cluster| cluster.in_namespace("demo")).collect::<Result<_>>()?;
-    for (cluster, workload) in clusters.iter().zip(["dep1.yaml", "dep2.yaml"]) {
-        for document in documents("002", workload)?.into_iter().chain(documents("002", "svc.yaml")?) {
-            cluster.apply(&document)?;
-        }
-    }
+    let clusters = demo_in_both(&bed)?;
     let mut slices = Vec::new();
     for cluster in &clusters {
         slices.push(until("the Service has endpoints", PATIENCE, async || by_hand(cluster)).await?);
@@ -163,6 +168,21 @@ pub(crate) async fn story_002_two_clusters_by_hand_share_one_address_without_any
     }
     drop(agents);
     end(bed).await
+}
+
+pub(crate) async fn story_002_two_clusters_that_export_share_one_address_and_local_names_stay_local(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "demo", &[]).await?;
+    let clusters = demo_in_both(&bed)?;
+    for (member, cluster) in (1..).zip(&clusters) {
+        scene.apply(member, [export()]).await?;
+        until("the Service has endpoints", PATIENCE, async || by_hand(cluster)).await?;
+    }
+    for (member, cluster) in (1..).zip(&clusters) {
+        one_address_for_both(&scene, member, cluster).await?;
+    }
+    scene.is_absent(&[3], "Namespace demo").await
 }
 
 /// The import's address is answered by both clusters; the Service's own name is answered by its cluster alone.
