@@ -203,6 +203,7 @@ impl Agent {
     async fn outlive(&self, key: &ServiceKey, look: &Look) -> kube::Result<Done> {
         let derived = look.derived(key);
         let own = look.own(key);
+        self.waiting.lock().remove(key);
         if derived.is_empty() && own.is_empty() {
             self.gone.lock().remove(key);
             return Ok(Done::Well);

@@ -159,7 +159,7 @@ impl<K: Kept> Store<K> {
         let name = name(object);
         // One of that name may have been made since.
         if self.all.get(&name).is_some_and(|there| there.uid() == object.uid()) {
-            self.remove(&name);
+            self.drop_known(&name);
         }
         object.services().into_iter().collect()
     }
@@ -168,7 +168,8 @@ impl<K: Kept> Store<K> {
     pub(super) fn retain(&mut self, listed: &BTreeSet<Name>) -> BTreeSet<ServiceKey> {
         let gone: Vec<Name> = self.all.keys().filter(|name| !listed.contains(*name)).cloned().collect();
         self.known = true;
-        gone.iter().flat_map(|name| self.remove(name)).collect()
+        // What was made while the list was read is not on it: the watch shows that next, and it must not pass for dead.
+        gone.iter().flat_map(|name| self.drop_known(name)).collect()
     }
 
     /// Takes note that we deleted an object, which the watch has not shown yet.
@@ -176,9 +177,8 @@ impl<K: Kept> Store<K> {
         self.lose(object);
     }
 
-    fn remove(&mut self, name: &Name) -> BTreeSet<ServiceKey> {
+    fn drop_known(&mut self, name: &Name) -> BTreeSet<ServiceKey> {
         let Some(object) = self.all.remove(name) else { return BTreeSet::new() };
-        self.dead.insert(object.meta().uid.as_deref().unwrap_or_default());
         let touched = object.services().into_iter().collect();
         self.unlink(name, &touched);
         touched
@@ -281,6 +281,16 @@ mod tests {
             !store.take(slice(2, "u", "web"), true).is_empty(),
             "a cluster that was restored has it again"
         );
+    }
+
+    #[test]
+    fn what_was_made_while_a_list_was_read_is_seen_when_the_watch_shows_it() {
+        let mut store = Store::default();
+        store.take(slice(5, "u", "web"), false);
+        store.retain(&BTreeSet::new());
+        assert!(store.get("shop", "a").is_none());
+        assert!(!store.take(slice(5, "u", "web"), false).is_empty(), "the watch goes on from the list");
+        assert!(store.get("shop", "a").is_some());
     }
 
     #[test]
