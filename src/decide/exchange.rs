@@ -99,6 +99,8 @@ struct Member {
     known: BTreeSet<Part>,
     /// What is being read as a whole at the moment.
     listing: BTreeSet<Part>,
+    /// The UIDs of the definitions that custom kinds were read under: one that was made anew lists nothing.
+    definitions: BTreeMap<Part, Box<str>>,
     namespaces: BTreeSet<Box<str>>,
     /// Ranges that its endpoints must be in, where it has any.
     ranges: Option<Box<[Cidr]>>,
@@ -207,11 +209,20 @@ impl Exchange {
         merge(&self.exports(view, key), &self.accepted(key))
     }
 
-    /// The names that the service's importers know its ports by; where they differ, the first cluster's.
+    /// The names that most of the service's importers know its ports by, so that one member alone renames nobody's; where as many know
+    /// others, the first cluster's.
     fn accepted(&self, key: &ServiceKey) -> AcceptedNames {
         let Some(service) = self.services.get(key) else { return AcceptedNames::new() };
         let ours = service.imports.values().filter(|import| import.is_ours());
-        ours.map(ImportSeen::accepted).find(|names| !names.is_empty()).unwrap_or_default()
+        let mut known: Vec<(AcceptedNames, usize)> = Vec::new();
+        for names in ours.map(ImportSeen::accepted).filter(|names| !names.is_empty()) {
+            match known.iter_mut().find(|(there, _)| *there == names) {
+                Some((_, count)) => *count += 1,
+                None => known.push((names, 1)),
+            }
+        }
+        // Of equal ones `max_by_key` takes the last.
+        known.into_iter().rev().max_by_key(|(_, count)| *count).map(|(names, _)| names).unwrap_or_default()
     }
 
     /// Whether it is not known at the moment what a cluster exports of a service.

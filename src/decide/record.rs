@@ -31,6 +31,8 @@ pub enum Unreadable {
     Newer(u32),
     /// It makes no sense, for this reason.
     Garbage(String),
+    /// It is not there any more, though the agent said that there is one: somebody replaced the export as a whole.
+    Missing,
 }
 
 #[derive(Deserialize)]
@@ -181,6 +183,7 @@ impl fmt::Display for Unreadable {
                 write!(f, "the record has format {format}, this release reads {FORMAT}: update the hub")
             }
             Self::Garbage(why) => write!(f, "the record makes no sense: {why}"),
+            Self::Missing => f.write_str("the record was taken away: the cluster's agent writes it again"),
         }
     }
 }

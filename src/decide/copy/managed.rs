@@ -17,6 +17,8 @@ use crate::{
 
 /// Our name as a field manager. It never changes between releases.
 pub const MANAGER: &str = "tombolo";
+/// The resourceVersion with which an apply creates, or conflicts with what is there.
+pub const CREATE_ONLY: &str = "1";
 /// What metadata has of a body that no manager ever owns.
 const UNLISTED: [&str; 4] = ["name", "namespace", "resourceVersion", "uid"];
 /// What we write on a copy.

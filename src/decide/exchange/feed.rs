@@ -216,6 +216,16 @@ impl Exchange {
         services.map(|key| (cluster.clone(), key.clone())).collect()
     }
 
+    /// The definition that a part of a member was last read as a whole under.
+    pub fn defined_by(&self, cluster: &ClusterName, part: Part) -> Option<&str> {
+        self.members.get(cluster)?.definitions.get(&part).map(|uid| &**uid)
+    }
+
+    /// Takes note of the definition that a part of a member was read as a whole under.
+    pub fn define(&mut self, cluster: &ClusterName, part: Part, uid: &str) {
+        self.members.entry(cluster.clone()).or_default().definitions.insert(part, uid.into());
+    }
+
     /// Takes note that a part of a member is about to be read as a whole: what it lists lives, whatever was thought.
     pub fn begin(&mut self, cluster: &ClusterName, part: Part) -> Dirty {
         let member = self.members.entry(cluster.clone()).or_default();
@@ -282,7 +292,12 @@ impl Exchange {
                 Part::Namespaces => Dirty::new(),
             });
         }
-        self.members.entry(cluster.clone()).or_default().listing.remove(&part);
+        let member = self.members.entry(cluster.clone()).or_default();
+        member.listing.remove(&part);
+        if part != Part::Namespaces {
+            // What was made while the list was read is not on it: the watch shows that next, and it is no late word of something dead.
+            member.dead.clear();
+        }
         if part == Part::Exports {
             self.withdrawn.retain(|(_, withdrawn)| withdrawn != cluster);
         }

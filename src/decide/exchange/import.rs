@@ -16,7 +16,7 @@ use crate::{
         names::{annotation, label},
     },
     decide::{
-        copy::{Origin, hash, is_bookkeeping},
+        copy::{CREATE_ONLY, Origin, hash, is_bookkeeping},
         definition::Dialect,
         ids::{ClusterName, ServiceKey},
         merge::{Import, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity, Template, import},
@@ -245,8 +245,10 @@ impl Wanted {
         let mut metadata = json!({
             "name": key.name.as_str(), "namespace": key.namespace.as_str(), "labels": self.labels, "annotations": annotations,
         });
-        if let Some(uid) = uid {
-            metadata["uid"] = json!(uid);
+        match uid {
+            Some(uid) => metadata["uid"] = json!(uid),
+            // One that somebody made meanwhile is theirs: it is not merged into.
+            None => metadata["resourceVersion"] = json!(CREATE_ONLY),
         }
         json!({ "apiVersion": version, "kind": "ServiceImport", "metadata": metadata, "spec": self.spec })
     }

@@ -99,6 +99,19 @@ pub(super) struct Flow {
     pub(super) renamed: bool,
 }
 
+// === impl SliceStep ===
+
+impl SliceStep {
+    /// The slice that has to be there for it.
+    pub fn there(&self) -> Option<&str> {
+        match self {
+            Self::Create(_) => None,
+            Self::Update(slice) => slice.metadata.name.as_deref(),
+            Self::Mark { name, .. } | Self::Delete { name, .. } => Some(name),
+        }
+    }
+}
+
 // === impl Exchange ===
 
 impl Exchange {
@@ -115,7 +128,7 @@ impl Exchange {
         let merged = self.merged(view, key);
         let mut plan = Plan::default();
         if view.is_synced() && view.members().get(cluster).is_some_and(|member| !member.leaving) {
-            plan.export = self.conditions(cluster, key, merged.as_ref());
+            plan.export = self.conditions(view, cluster, key, merged.as_ref());
         }
         if !is_readable(self, cluster) {
             return plan;
@@ -235,10 +248,15 @@ impl Exchange {
         }
         let exports = service.exports.iter().filter(|(name, _)| silent(name));
         let exports = exports.filter_map(|(name, export)| Some((name, export.template.as_deref()?)));
-        let slices =
-            service.imported.values().flat_map(BTreeMap::values).filter(|seen| silent(&seen.cluster));
-        let slices = slices.filter_map(|seen| Some((&seen.cluster, seen.template.as_deref()?)));
-        // What an export says itself counts for more than a slice that was made by it.
+        // Of an export that was not seen its slices tell, if those of all importers tell the same: one of them may be hostile.
+        let mut told: BTreeMap<&ClusterName, BTreeSet<Option<&str>>> = BTreeMap::new();
+        for seen in service.imported.values().flat_map(BTreeMap::values).filter(|seen| silent(&seen.cluster))
+        {
+            told.entry(&seen.cluster).or_default().insert(seen.template.as_deref());
+        }
+        told.retain(|name, _| !service.exports.contains_key(*name));
+        let slices = told.into_iter().filter(|(_, told)| told.len() == 1);
+        let slices = slices.filter_map(|(name, told)| Some((name, told.into_iter().next()??)));
         let origins: BTreeMap<_, _> = slices.chain(exports).collect();
         let object = object_key(export_kind(), key);
         let unwanted = |cluster: &ClusterName| match world.desired(view, cluster, &object, None) {

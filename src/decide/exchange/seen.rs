@@ -143,8 +143,7 @@ impl ExportSeen {
         let conditions =
             export.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let is = |kind: &'static str| move |condition: &&Condition| condition.type_ == kind;
-        let invalid =
-            conditions.iter().find(is(condition::VALID)).is_some_and(|valid| valid.status == "False");
+        let valid = conditions.iter().find(is(condition::VALID)).map(|valid| valid.status.as_str());
         let kept = |condition: &&Condition| {
             [condition::VALID, condition::READY, condition::CONFLICT].contains(&condition.type_.as_str())
                 && condition.message.len() <= LONGEST_MESSAGE
@@ -161,12 +160,15 @@ impl ExportSeen {
                 annotations: export.spec.exported_annotations.clone(),
                 ..service
             })),
-            Some(Err(newer @ Unreadable::Newer(_))) => Offered::Unreadable(newer),
+            Some(Err(unknown @ (Unreadable::Newer(_) | Unreadable::Missing))) => Offered::Unreadable(unknown),
             Some(Err(garbage @ Unreadable::Garbage(_))) => {
                 Offered::Refused(Refused { reason: Reason::Garbage, why: garbage.to_string() })
             }
-            None if invalid => Offered::Nothing,
-            None => Offered::Pending,
+            None => match valid {
+                Some("False") => Offered::Nothing,
+                Some("True") => Offered::Unreadable(Unreadable::Missing),
+                _ => Offered::Pending,
+            },
         };
         let observed = Observed::of(&object_key(export_kind(), key), metadata, hub);
         let stays = observed.adopted || observed.held.preserve;

@@ -216,6 +216,11 @@ pub(super) fn check_import(import: &ServiceImport) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Whether a slice is no larger than any that an API server stores: what we wrote ourselves is, unless the member lies.
+pub(super) fn is_modest(slice: &EndpointSlice) -> bool {
+    metadata(&slice.metadata).is_ok() && slice.ports.as_ref().is_none_or(|ports| ports.len() <= PORTS)
+}
+
 fn metadata(metadata: &ObjectMeta) -> Result<(), Refused> {
     let (labels, annotations) =
         (metadata.labels.as_ref().map_or(0, size), metadata.annotations.as_ref().map_or(0, size));

@@ -1,12 +1,14 @@
 //! What a ServiceExport in a member says of its fate: the conditions Ready and Conflict, in the KEP's words.
 
-use super::{Exchange, Offered, seen::ExportSeen};
+use super::{Exchange, Offered, import::unknown_of, seen::ExportSeen};
 use crate::{
     api::names::{condition, reason},
     decide::{
         condition::Verdict,
         ids::{ClusterName, ServiceKey},
         merge::{self, Merged},
+        record::Unreadable,
+        view::View,
     },
 };
 
@@ -16,22 +18,36 @@ impl Exchange {
     /// The conditions of a ServiceExport, if they are not as they should be.
     pub(super) fn conditions(
         &self,
+        view: &View,
         cluster: &ClusterName,
         key: &ServiceKey,
         merged: Option<&Merged>,
     ) -> Option<(Box<str>, Vec<Verdict>)> {
         let export = self.services.get(key)?.exports.get(cluster)?;
+        if export.offered == Offered::Unreadable(Unreadable::Missing) {
+            // All that was said holds until its record is there again.
+            return None;
+        }
         let mut wanted = vec![ready(export)];
         let part = merged.filter(|merged| merged.clusters.contains_key(cluster));
-        let told = export.conditions.iter().any(|condition| condition.type_ == condition::CONFLICT);
+        let told = export.conditions.iter().find(|condition| condition.type_ == condition::CONFLICT);
         match part.map(|merged| merge::Condition::of(&merged.conflicts)) {
+            // Who it is with may be the one that is unknown: then nobody can tell that it ended.
+            _ if told.is_some_and(|told| told.status == "True") && self.is_frozen(view, key) => {
+                wanted.extend(told.map(|told| Verdict {
+                    condition: condition::CONFLICT,
+                    met: true,
+                    reason: told.reason.clone().into(),
+                    message: told.message.clone(),
+                }));
+            }
             Some(conflict) => wanted.push(Verdict {
                 condition: condition::CONFLICT,
                 met: conflict.status,
                 reason: conflict.reason.into(),
                 message: conflict.message,
             }),
-            None if told => wanted.push(Verdict {
+            None if told.is_some() => wanted.push(Verdict {
                 condition: condition::CONFLICT,
                 met: false,
                 reason: reason::NO_CONFLICTS.into(),
@@ -42,11 +58,18 @@ impl Exchange {
         let met = wanted.iter().all(|wanted| wanted.is_among(&export.conditions));
         (!met).then(|| (export.uid.clone(), wanted))
     }
+
+    /// Whether an importer has a service of a cluster that is unknown now.
+    fn is_frozen(&self, view: &View, key: &ServiceKey) -> bool {
+        let imports = self.services.get(key).into_iter().flat_map(|service| service.imports.values());
+        imports.into_iter().any(|seen| !unknown_of(self, view, key, Some(seen)).is_empty())
+    }
 }
 
 pub(super) fn ready(export: &ExportSeen) -> Verdict {
     let (met, reason, message) = match &export.offered {
-        Offered::Service(_) => {
+        // It is still offered as it was: the agent is about to write down again what somebody took away.
+        Offered::Service(_) | Offered::Unreadable(Unreadable::Missing) => {
             (true, reason::EXPORTED, "the Service is offered to the clusters that import it".to_owned())
         }
         Offered::Nothing => {

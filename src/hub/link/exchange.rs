@@ -152,7 +152,8 @@ impl Session {
         let status = json!({ "conditions": conditions });
         let written = self.apply_status::<ServiceExport>(key, version, uid, &status).await?;
         if let Some(seen) = written.and_then(|export| ExportSeen::of(key, &export, &self.hub)) {
-            self.engine.exchange(|exchange| exchange.see_answer(&self.name, key, seen));
+            // Admission judges by what it says, too.
+            self.engine.exchange_exports(&self.name, |exchange| exchange.see_answer(&self.name, key, seen));
         }
         Ok(())
     }
@@ -266,7 +267,11 @@ impl Session {
                 return Ok(());
             }
         };
-        let slice = written?;
+        let slice = written.inspect_err(|error| {
+            if let (Trouble::NotFound, Some(name)) = (trouble(error), step.there()) {
+                self.engine.exchange(|exchange| exchange.lose_imported(&self.name, key, name));
+            }
+        })?;
         self.engine.metrics.applied(false);
         if let Some(took) = news.and_then(|change| change.age(clock::milliseconds())) {
             self.engine.metrics.arrivals.endpoints(&self.name, took);

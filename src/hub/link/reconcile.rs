@@ -15,7 +15,7 @@ use crate::{
     decide::{
         action::{Action, Observed, action, taking_over},
         change::of_copy,
-        copy::{self, MANAGER, ObjectKey, Rendered},
+        copy::{self, CREATE_ONLY, MANAGER, ObjectKey, Rendered},
         ids::ClusterName,
         world::{Desired, Wanted},
     },
@@ -27,8 +27,6 @@ use crate::{
     },
 };
 
-/// The resourceVersion with which an apply creates, or conflicts with what is there.
-const CREATE_ONLY: &str = "1";
 /// When a right may have been given.
 const RIGHTS: Duration = Duration::from_secs(15);
 

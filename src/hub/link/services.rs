@@ -42,6 +42,16 @@ const ANEW: Duration = Duration::from_secs(60);
 /// What was listed of a part: the service that it belongs to, and its name.
 type Listed = BTreeSet<(ServiceKey, Box<str>)>;
 
+/// A custom kind of a member.
+#[derive(Clone, Copy)]
+struct Custom<'a> {
+    kind: &'a GroupKind,
+    /// The UID of its definition.
+    uid: &'a str,
+    /// When an absence begins to count.
+    certain: Instant,
+}
+
 /// How objects of a part are taken note of.
 struct Seen<K> {
     part: Part,
@@ -151,22 +161,27 @@ impl Session {
     where
         K: Resource<DynamicType = Version> + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let mut uid: Option<String> = None;
+        let mut waited_for: Option<String> = None;
         let mut certain = Instant::now();
         loop {
             let Some(definition) = self.definition(kind).await else {
                 tokio::time::sleep(SOON).await;
                 continue;
             };
-            if uid.as_ref().is_some_and(|before| *before != definition.uid) {
+            let uid = definition.uid.clone();
+            // By what was last read as a whole, whichever session that was in.
+            let another = self.engine.look_exchange(|exchange| {
+                exchange.defined_by(&self.name, seen.part).is_some_and(|before| before != uid)
+            });
+            if another && waited_for.as_ref() != Some(&uid) {
                 tracing::info!(member = %self.name, %kind, "the kind was made anew: what it had is kept for a while");
                 certain = Instant::now() + ANEW;
+                waited_for = Some(uid.clone());
             }
             self.speak(kind, &definition);
             let api: Api<K> = Api::all_with(self.watching[0].clone(), &definition.version);
-            uid = Some(definition.uid);
             let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
-            self.follow_listed(events, &seen, Some((kind, certain))).await;
+            self.follow_listed(events, &seen, Some(Custom { kind, certain, uid: &uid })).await;
             tokio::time::sleep(SOON).await;
         }
     }
@@ -202,13 +217,13 @@ impl Session {
         &self,
         events: impl futures::Stream<Item = watcher::Result<Event<K>>>,
         seen: &Seen<K>,
-        custom: Option<(&GroupKind, Instant)>,
+        custom: Option<Custom<'_>>,
     ) where
         K: Resource + Clone,
     {
         pin_mut!(events);
         let (mut listed, mut stale) = (Listed::new(), BTreeSet::new());
-        let later = custom.map(|(_, certain)| certain).filter(|certain| *certain > Instant::now());
+        let later = custom.map(|custom| custom.certain).filter(|certain| *certain > Instant::now());
         loop {
             let next = match later {
                 Some(later) => tokio::time::timeout_at(later, events.next()).await,
@@ -230,6 +245,9 @@ impl Session {
                 }
                 Ok(Event::InitDone) if later.is_none() => {
                     self.note(seen.part, |exchange| {
+                        if let Some(custom) = custom {
+                            exchange.define(&self.name, seen.part, custom.uid);
+                        }
                         let mut dirty = exchange.retain(&self.name, seen.part, &listed);
                         dirty.extend(stale.iter().flat_map(|id| exchange.forgive(&self.name, id)));
                         dirty
@@ -247,8 +265,8 @@ impl Session {
                 }
                 Ok(Event::Apply(object)) => self.take(seen, object),
                 Ok(Event::Delete(object)) => {
-                    if let Some((kind, _)) = custom
-                        && self.definition(kind).await.is_none()
+                    if let Some(custom) = custom
+                        && self.definition(custom.kind).await.is_none()
                     {
                         // The whole kind goes: that says nothing of what it had.
                         return;

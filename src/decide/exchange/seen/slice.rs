@@ -7,6 +7,7 @@ use kube::core::ObjectMeta;
 use ring::digest::{SHA256, digest};
 use serde_json::json;
 
+use super::trust;
 use crate::{
     api::names::{annotation, label},
     decide::{
@@ -48,6 +49,9 @@ impl SliceSeen {
     /// The service of an imported slice, and what is kept of it.
     pub fn of(slice: &EndpointSlice) -> Option<(ServiceKey, Self)> {
         use crate::api::names::mcs;
+        if !trust::is_modest(slice) {
+            return None;
+        }
         let labels = slice.metadata.labels.as_ref()?;
         let key =
             ServiceKey::parse(slice.metadata.namespace.as_deref()?, labels.get(mcs::SERVICE_NAME)?).ok()?;

@@ -11,11 +11,9 @@ fn a_restart_while_the_oldest_exporter_is_unreachable_changes_nothing() {
     fleet.restart();
     fleet.read("b");
     fleet.read("c");
-    // The conditions of exports are told by what is known.
-    let plan = fleet.plan("c");
-    assert_eq!(plan, Plan::default());
-    assert_eq!(fleet.plan("b").import, ImportStep::Nothing);
-    assert!(fleet.plan("b").slices.is_empty());
+    assert_eq!(fleet.plan("c"), Plan::default());
+    assert_eq!(fleet.plan("b"), Plan::default(), "not even the conflict with it has ended");
+    assert_eq!(fleet.condition("b", "Conflict").unwrap().status, "True");
     fleet.read("a");
     assert_eq!(fleet.settle(), 0);
     assert_eq!((fleet.imports, fleet.slices), (imports, slices));
@@ -47,6 +45,20 @@ fn a_record_of_a_newer_format_withdraws_nothing() {
     fleet.settle();
     assert_eq!((&fleet.imports, &fleet.slices), (&imports, &slices));
     assert!(fleet.condition("a", "Ready").unwrap().message.contains("format 9"));
+}
+
+#[test]
+fn an_export_that_is_replaced_without_its_record_withdraws_nothing() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    let export = fleet.exports.get_mut(&("a".to_owned(), "serve".to_owned())).unwrap();
+    export["metadata"]["annotations"] = json!({});
+    let valid = json!({ "type": "Valid", "status": "True", "reason": "Valid", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    export["status"]["conditions"].as_array_mut().unwrap().push(valid);
+    let export = export.clone();
+    fleet.see_export("a", &export);
+    assert_eq!(fleet.settle(), 0);
 }
 
 #[test]

@@ -45,3 +45,13 @@ fn what_is_listed_lives_though_it_is_older_as_after_a_restore_from_backup() {
     fleet.exchange.retain(&cluster("b"), Part::Imported, &BTreeSet::from([(serve(), name.into())]));
     assert!(fleet.plan("b").slices.is_empty());
 }
+
+#[test]
+fn what_was_made_while_a_list_was_read_is_seen_when_the_watch_shows_it() {
+    let (mut fleet, slice) = imported();
+    fleet.exchange.begin(&cluster("b"), Part::Imported);
+    fleet.exchange.retain(&cluster("b"), Part::Imported, &BTreeSet::new());
+    assert!(matches!(fleet.plan("b").slices[..], [SliceStep::Create(_)]), "the list does not have it");
+    fleet.exchange.see_imported(&cluster("b"), &slice);
+    assert!(fleet.plan("b").slices.is_empty());
+}

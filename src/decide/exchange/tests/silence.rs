@@ -202,3 +202,31 @@ fn a_silent_members_export_that_outlives_its_template_is_kept() {
     fleet.settle();
     assert_eq!(fleet.gets("c").len(), 2);
 }
+
+#[test]
+fn a_slice_that_one_importer_forged_withdraws_nobody() {
+    for restart in [false, true] {
+        let mut fleet = Fleet::of(&["a", "b", "c"]);
+        fleet.export("a", 1, ports(&[("http", 80)]));
+        fleet.settle();
+        if restart {
+            fleet.restart();
+            fleet.read("b");
+            fleet.read("c");
+        }
+        let origin = Origin {
+            hub: "hub".into(),
+            template: "never-was".into(),
+            crd: Some("crd".into()),
+            object: object_key(export_kind(), &serve()),
+        };
+        let forged = fleet.slices.iter().find(|((at, _), _)| at == "c").unwrap();
+        let mut forged = forged.1.clone();
+        let notes = forged.metadata.annotations.get_or_insert_default();
+        notes.insert(annotation::EXPORT_TEMPLATE.to_owned(), origin.text());
+        fleet.exchange.see_imported(&cluster("c"), &forged);
+        grade(&mut fleet, "a", Grade::Silent);
+        assert_eq!(fleet.plan("b").abandoned, [], "restarted: {restart}");
+        assert_eq!(fleet.plan("c").abandoned, [], "restarted: {restart}");
+    }
+}

@@ -188,3 +188,31 @@ fn however_much_is_refused_little_is_remembered() {
     fleet.exchange.see_nameless(&cluster("b"), id(Part::Exports, &long));
     assert!(fleet.exchange.trust(&cluster("b")).unwrap().message("b").len() < 1200);
 }
+
+#[test]
+fn one_importer_alone_renames_nobodys_ports() {
+    let mut fleet = Fleet::of(&["a", "b", "c", "d"]);
+    fleet.export("d", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    let import = fleet.imports.get_mut(&("a".to_owned(), "serve".to_owned())).unwrap();
+    import["metadata"]["annotations"][annotation::PORT_NAMES] = r#"[["evil",80,"TCP",null]]"#.into();
+    let import = import.clone();
+    fleet.see_import("a", &import);
+    assert_eq!(fleet.plan("b"), Plan::default());
+    fleet.settle();
+    for member in ["a", "b", "c", "d"] {
+        let import = &fleet.imports[&(member.to_owned(), "serve".to_owned())];
+        assert_eq!(import["spec"]["ports"][0]["name"], "http", "{member}");
+    }
+}
+
+#[test]
+fn a_slice_of_ours_that_a_member_blew_up_is_not_kept() {
+    let mut fleet = fleet();
+    let mut slice = fleet.slices.values().find(|slice| source_key(slice).is_none()).unwrap().clone();
+    assert!(SliceSeen::of(&slice).is_some());
+    let notes = slice.metadata.annotations.get_or_insert_default();
+    notes.insert("blown-up".to_owned(), "x".repeat(5 << 20));
+    assert_eq!(SliceSeen::of(&slice), None);
+    assert_eq!(fleet.exchange.see_imported(&cluster("b"), &slice), Dirty::new());
+}
