@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             a_derived_service_cannot_be_exported,
             an_export_deleted_while_its_record_is_being_written_stays_deleted,
             source_slices_follow_and_what_somebody_edits_or_deletes_is_put_right,
-            slices_of_many_endpoints_are_split_and_a_service_without_any_has_an_empty_one,
+            f7_slices_of_many_endpoints_are_split_and_a_service_without_any_has_an_empty_one,
             one_endpoint_change_is_one_write,
             b5_deleting_an_export_removes_its_source_slices,
             d1_an_import_made_by_hand_gets_a_derived_service_whose_address_it_shows,

@@ -42,10 +42,10 @@ fn main() -> ExitCode {
         2: a_member_that_leaves_keeps_no_derived_service_and_nobody_reaches_it_any_more,
         3: after_random_deaths_services_are_what_the_rules_compute_and_no_address_has_changed,
     ];
-    let name = "e1_e5_f11_g14_families_are_those_of_the_exports_that_an_importer_has";
+    let name = "b8_e1_e5_f11_g14_families_are_those_of_the_exports_that_an_importer_has";
     tests.push((name, Needs::Nothing, || {
         let both = Spec { dual_stack: true, ..Spec::api(3).bare() };
-        let test = e1_e5_f11_g14_families_are_those_of_the_exports_that_an_importer_has;
+        let test = b8_e1_e5_f11_g14_families_are_those_of_the_exports_that_an_importer_has;
         on_its_own_bed("families", both, test)
     }));
     suite::run_one_by_one(tests)

@@ -21,7 +21,7 @@ use grants::the_hubs_account_can_do_exactly_what_it_was_granted;
 use join::{
     a_cluster_written_by_hand_with_karmadas_secret_gives_a_working_way_in,
     a_user_with_one_kubeconfig_names_the_member_by_its_context_and_prints_the_agents_manifests,
-    join_makes_what_it_says_and_a_second_join_changes_nothing,
+    a1_join_makes_what_it_says_and_a_second_join_changes_nothing,
     pods_with_addresses_of_another_members_pods_are_warned_about,
 };
 use leave::{
@@ -31,7 +31,7 @@ use leave::{
 use refusals::{
     a_cluster_with_another_controller_of_the_api_is_refused_and_nothing_is_written,
     a_member_of_another_hub_is_refused_and_taken_over_only_if_one_says_so,
-    the_hub_itself_and_a_second_name_for_a_member_are_refused,
+    a4_the_hub_itself_and_a_second_name_for_a_member_are_refused,
 };
 use tombolo_e2e::{
     bed::{Bed, Spec},
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
     suite::run(
         Spec::api(8),
         tests![
-            join_makes_what_it_says_and_a_second_join_changes_nothing,
-            the_hub_itself_and_a_second_name_for_a_member_are_refused,
+            a1_join_makes_what_it_says_and_a_second_join_changes_nothing,
+            a4_the_hub_itself_and_a_second_name_for_a_member_are_refused,
             a_member_of_another_hub_is_refused_and_taken_over_only_if_one_says_so,
             a_cluster_with_another_controller_of_the_api_is_refused_and_nothing_is_written,
             a_cluster_written_by_hand_with_karmadas_secret_gives_a_working_way_in,

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             b3_a_service_without_an_export_of_its_own_is_not_part_of_it,
             b11_a_deleted_service_is_withdrawn_and_keeps_its_address_until_it_is_back,
             an_export_that_is_made_again_at_once_keeps_the_address,
-            f1_to_f4_f10_slices_say_where_they_are_from_and_keep_what_dns_needs,
+            e3_f1_to_f4_f10_slices_say_where_they_are_from_and_keep_what_dns_needs,
             d2_a_headless_service_is_imported_without_an_address,
             //
             the_walk_through_imports_in_member2_and_nowhere_else,
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             //
             one_endpoint_change_is_one_write_and_one_more_in_each_importer,
             imported_slices_that_somebody_edits_or_deletes_are_put_right,
-            an_import_that_a_user_made_stays_the_users,
+            c5_an_import_that_a_user_made_stays_the_users,
             //
             a2_b2_b4_c6_g16_all_exports_of_a_name_in_a_namespace_are_one_service_everywhere,
             a6_b1_d3_nothing_is_exported_by_itself_and_local_services_stay_as_they_are,
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
             g4_the_import_goes_on_with_what_is_left_when_the_winner_leaves,
             g6_a_named_and_an_unnamed_port_make_a_service_whose_ports_all_have_names,
             g8_port_names_that_swap_between_clusters_reach_the_right_ports,
-            f7_f8_slices_are_in_the_services_namespace_of_every_importer_the_exporter_too,
+            f6_f8_slices_are_in_the_services_namespace_of_every_importer_the_exporter_too,
         ],
     )
 }

@@ -43,7 +43,7 @@ macro_rules! tests {
 
 fn main() -> ExitCode {
     let tests: Vec<Alone> = tests![
-        a_silent_members_endpoints_are_kept_then_marked_then_not_ready_though_the_hub_restarts,
+        f9_a_silent_members_endpoints_are_kept_then_marked_then_not_ready_though_the_hub_restarts,
         a_silent_member_is_withdrawn_when_its_export_goes_from_the_hub,
         an_agent_that_stops_is_told_and_its_endpoints_stay,
     ];
@@ -113,7 +113,7 @@ async fn until_states(scene: &Scene, wanted: [(bool, &str); 2]) -> Result<()> {
     .await
 }
 
-async fn a_silent_members_endpoints_are_kept_then_marked_then_not_ready_though_the_hub_restarts(
+async fn f9_a_silent_members_endpoints_are_kept_then_marked_then_not_ready_though_the_hub_restarts(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let mut fleet = Fleet::start(bed.clone()).await?;

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_is_wrong_with_the_name() {
+    fn a3_a_name_is_a_dns_label_and_an_error_says_what_is_wrong_with_it() {
         let table = [
             ("", r#""" is not a cluster name: it is empty"#),
             (

@@ -131,6 +131,14 @@ mod tests {
     }
 
     #[test]
+    fn b9_nobody_exports_in_a_users_name_so_that_rights_on_service_exports_restrict_it() {
+        let of_exports = |rule: &PolicyRule| rule.resources.iter().flatten().any(|it| it == "serviceexports");
+        let verbs: Vec<_> =
+            cluster_rules().into_iter().filter(of_exports).flat_map(|rule| rule.verbs).collect();
+        assert!(verbs.contains(&"patch".to_owned()) && !verbs.contains(&"create".to_owned()), "{verbs:?}");
+    }
+
+    #[test]
     fn what_is_printed_reads_as_what_is_deployed() {
         let manifests = manifests("an.example/tombolo:1");
         let read: Vec<DynamicObject> = serde_saphyr::from_multiple(&yaml(&manifests).unwrap()).unwrap();

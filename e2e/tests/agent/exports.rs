@@ -111,7 +111,7 @@ pub(crate) async fn source_slices_follow_and_what_somebody_edits_or_deletes_is_p
     sources(&scene, HERE, "serve", &[0]).await.map(drop)
 }
 
-pub(crate) async fn slices_of_many_endpoints_are_split_and_a_service_without_any_has_an_empty_one(
+pub(crate) async fn f7_slices_of_many_endpoints_are_split_and_a_service_without_any_has_an_empty_one(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let scene = scene(&bed, "many").await?;

@@ -36,7 +36,7 @@ async fn families(scene: &Scene, member: usize, wanted: &[&str]) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn e1_e5_f11_g14_families_are_those_of_the_exports_that_an_importer_has(
+pub(crate) async fn b8_e1_e5_f11_g14_families_are_those_of_the_exports_that_an_importer_has(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let fleet = Fleet::start(bed).await?;

@@ -48,7 +48,9 @@ fn numbers(bed: &Bed) -> Result<BTreeMap<String, String>> {
     Ok(numbers)
 }
 
-pub(super) async fn join_makes_what_it_says_and_a_second_join_changes_nothing(bed: Arc<Bed>) -> Result<()> {
+pub(super) async fn a1_join_makes_what_it_says_and_a_second_join_changes_nothing(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let kubeconfig = bed.kubeconfig("member1").display().to_string();
     let line = ["join", "member1", "--kubeconfig", &kubeconfig, "--wait=false"];
     let first =

@@ -12,7 +12,9 @@ use super::refused;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) async fn the_hub_itself_and_a_second_name_for_a_member_are_refused(bed: Arc<Bed>) -> Result<()> {
+pub(super) async fn a4_the_hub_itself_and_a_second_name_for_a_member_are_refused(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let complaint = refused(&bed, &["join", "itself"]).await?;
     ensure!(complaint.contains("itself cannot join: this is the hub itself"), "it said {complaint}");
     let hub = bed.kubectl("hub");

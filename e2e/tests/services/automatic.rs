@@ -98,7 +98,7 @@ pub(crate) async fn an_export_that_is_made_again_at_once_keeps_the_address(bed: 
     Ok(())
 }
 
-pub(crate) async fn f1_to_f4_f10_slices_say_where_they_are_from_and_keep_what_dns_needs(
+pub(crate) async fn e3_f1_to_f4_f10_slices_say_where_they_are_from_and_keep_what_dns_needs(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let scene = scene(&bed, "marks", &[1, 2]).await?;

@@ -65,7 +65,7 @@ pub(crate) async fn imported_slices_that_somebody_edits_or_deletes_are_put_right
     reaches(&scene, 2, &[good]).await
 }
 
-pub(crate) async fn an_import_that_a_user_made_stays_the_users(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn c5_an_import_that_a_user_made_stays_the_users(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "users", &[1, 2]).await?;
     let own = json!({ "spec": { "type": "ClusterSetIP", "ports": [{ "name": "own", "port": 99, "protocol": "TCP" }] } });
     scene.apply(2, [object("ServiceImport", "serve", own)]).await?;

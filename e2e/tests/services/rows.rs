@@ -285,7 +285,7 @@ pub(crate) async fn g8_port_names_that_swap_between_clusters_reach_the_right_por
     .await
 }
 
-pub(crate) async fn f7_f8_slices_are_in_the_services_namespace_of_every_importer_the_exporter_too(
+pub(crate) async fn f6_f8_slices_are_in_the_services_namespace_of_every_importer_the_exporter_too(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let scene = scene(&bed, "places", &[1, 2]).await?;

@@ -108,7 +108,7 @@ fn an_unverified_link_is_warned_about() {
 }
 
 #[test]
-fn a_cluster_is_a_member_once() {
+fn a5_a_cluster_is_a_member_once_and_under_one_name() {
     let hub = Hub::of(&[MEMBERS]);
     let spec = format!("{{syncMode: Push, id: one, {LINK}}}");
     assert_eq!(

@@ -104,6 +104,15 @@ fn a_derived_service_has_the_imports_ports_affinity_and_traffic_fields_and_no_se
 }
 
 #[test]
+fn d5_a_headless_import_with_affinity_has_a_derived_service_without_an_address() {
+    let imported = import(json!({ "spec": { "type": "Headless", "sessionAffinity": "ClientIP" } }));
+    assert_eq!(obstacle(&imported), None, "it is no reason to serve nothing");
+    let service = made(&imported, &[], &[]);
+    assert_eq!(service.spec.as_ref().unwrap().cluster_ip.as_deref(), Some("None"));
+    assert_eq!(change(&imported, &live(&imported)), None);
+}
+
+#[test]
 fn what_somebody_edits_is_put_right_and_a_second_look_changes_nothing() {
     let imported = import(json!({}));
     let there = live(&imported);
