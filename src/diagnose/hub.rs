@@ -24,7 +24,7 @@ use crate::{
 
 /// An authority that ends sooner is told: Tombolo renews its own much earlier.
 const SOON: i64 = 7 * 24 * 3600;
-const DEFINITIONS: &str = "`tombolo crds | kubectl apply --server-side -f -`";
+const DEFINITIONS: &str = "`tombolo crds | kubectl apply --server-side --force-conflicts -f -`";
 
 /// Looks at a hub.
 pub async fn hub(client: &Client, namespace: &str) -> Vec<Finding> {

@@ -16,8 +16,7 @@ use crate::{
     shell::clock,
 };
 
-const DEFINITIONS: &str =
-    "`tombolo join` again installs them, or `tombolo crds --for member | kubectl apply --server-side -f -`";
+const DEFINITIONS: &str = "`tombolo join` again installs them, or `tombolo crds --for member | kubectl apply --server-side --force-conflicts -f -`";
 /// The zone of the names of multi-cluster Services.
 const ZONE: &str = "clusterset.local";
 
