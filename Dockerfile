@@ -4,6 +4,8 @@
 
 # The version of rust-toolchain.toml, so that no other toolchain is fetched.
 FROM rust:1.95.0-alpine AS build
+# Asked for by name, it is taken as it is: that file also asks for clippy and rustfmt, which the image lacks and the build does not need.
+ENV RUSTUP_TOOLCHAIN=1.95.0
 # Alpine's own target is musl, and linked statically. The compiler is for ring and mimalloc, which are in C.
 RUN apk add --no-cache build-base ca-certificates
 WORKDIR /src

@@ -27,12 +27,15 @@ use crate::{agent, hub, shell::log::LogFormat, shell::shutdown};
 /// How a command ends that was asked to tell that something is not well. 1 is a failure, 2 a wrong command line.
 pub const NOT_WELL: u8 = 3;
 
+const EXIT_CODES: &str = "Exit codes: 0 it was done, or found out; 1 it could not be, or `check` found something that does not work; 2 the \
+                          command line is wrong; 3 `plan`: something would be refused; `status` and `explain` with --exit-code: something \
+                          is not well, or not yet.";
 /// What the program is called as a plugin of kubectl.
 const PLUGIN: &str = "kubectl-tombolo";
 
 /// Policy-driven multi-cluster Services for Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "tombolo", version)]
+#[command(name = "tombolo", version, after_help = EXIT_CODES)]
 pub struct Cli {
     /// What is logged, such as `info` or `tombolo=debug,warn`.
     #[arg(long, env = "TOMBOLO_LOG", default_value = "info", global = true)]

@@ -1,8 +1,10 @@
 //! The charts: well made, refusing what makes no sense, taken by real API servers, and enough for Tombolo to work with the rights
 //! that they give and no others.
 //!
-//! `member3` is where manifests are tried without being kept; the story plays on the hub and the first two members.
+//! `member3` is where manifests are tried, of which only definitions are kept; the story plays on the hub and the first two members.
 
+#[path = "charts/definitions.rs"]
+mod definitions;
 #[path = "charts/rendered.rs"]
 mod rendered;
 #[path = "charts/story.rs"]
@@ -10,6 +12,7 @@ mod story;
 
 use std::process::ExitCode;
 
+use definitions::the_readme_renews_definitions_that_an_older_chart_brought;
 use rendered::{
     an_api_server_takes_what_the_charts_make_strictly, both_charts_are_well_made_whatever_is_switched_on,
     no_role_has_a_wildcard_unless_one_asks_for_all, pods_run_without_root_and_without_rights_on_their_node,
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
             the_charts_hold_the_version_of_this_checkout,
             the_readmes_name_every_value_with_its_default,
             an_api_server_takes_what_the_charts_make_strictly,
+            the_readme_renews_definitions_that_an_older_chart_brought,
             tombolo_works_with_exactly_the_charts_rights_and_nothing_is_forbidden,
         ],
     )

@@ -112,11 +112,12 @@ async fn install_hub(bed: &Bed, helm: &Helm) -> Result<()> {
 
 /// Makes a cluster a member, with an agent that Helm installs.
 async fn install_agent(bed: &Bed, helm: &Helm, member: &str) -> Result<()> {
+    // In the order of charts/README.md: `join --agent none` first.
+    bed.join(member, &[]).await?;
     helm.install(bed, member, Chart::Agent, &[])?;
     let namespace = format!("--namespace={NAMESPACE}");
     let line = ["rollout", "status", "deployment/tombolo-agent", "--timeout=120s", &namespace];
-    bed.kubectl(member).run(&line)?;
-    bed.join(member, &[]).await.map(drop)
+    bed.kubectl(member).run(&line).map(drop)
 }
 
 async fn hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_service(

@@ -73,11 +73,11 @@ pub mod annotation {
     pub const EXPORT_TEMPLATE: &str = "tombolo.dev/export-template";
     /// On a ServiceExport, ServiceImport, Service or Namespace: what is done about port conflicts.
     pub const PORT_CONFLICTS: &str = "tombolo.dev/port-conflicts";
-    /// Value of [`PORT_CONFLICTS`]: merged as KEP-1645 has it instead of refused.
+    /// Value of `tombolo.dev/port-conflicts`: merged as KEP-1645 has it instead of refused.
     pub const PORT_CONFLICTS_RESOLVE: &str = "resolve";
     /// On a policy, and stamped on its copies: what becomes of them when the policy goes.
     pub const ON_POLICY_DELETION: &str = "tombolo.dev/on-policy-deletion";
-    /// Value of [`ON_POLICY_DELETION`]: they go too.
+    /// Value of `tombolo.dev/on-policy-deletion`: they go too.
     pub const ON_POLICY_DELETION_DELETE: &str = "delete";
     /// On a copy: it stays when its template goes.
     pub const PRESERVE_ON_DELETION: &str = "tombolo.dev/preserve-on-deletion";

@@ -16,7 +16,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::diagnose::connectivity::outcome::{Outcome, Peer};
+use crate::{
+    diagnose::connectivity::outcome::{Outcome, Peer},
+    shell::listen,
+};
 
 /// As much as a listener reads of anybody.
 const WORD: usize = 64;
@@ -62,17 +65,10 @@ pub struct DialArgs {
 impl ListenArgs {
     /// Answers whoever asks, until told to stop or the time is over.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
-        let at = |address| SocketAddr::new(address, self.port);
-        // Where there is no IPv6, the unspecified address of it cannot be bound.
-        let tcp = match TcpListener::bind(at(Ipv6Addr::UNSPECIFIED.into())).await {
-            Err(_) => TcpListener::bind(at(Ipv4Addr::UNSPECIFIED.into())).await,
-            bound => bound,
-        };
+        let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), self.port);
+        let tcp = listen::bind(all, TcpListener::bind::<SocketAddr>).await;
         let tcp = tcp.with_context(|| format!("failed to listen on {}/TCP", self.port))?;
-        let udp = match UdpSocket::bind(at(Ipv6Addr::UNSPECIFIED.into())).await {
-            Err(_) => UdpSocket::bind(at(Ipv4Addr::UNSPECIFIED.into())).await,
-            bound => bound,
-        };
+        let udp = listen::bind(all, UdpSocket::bind::<SocketAddr>).await;
         let udp = udp.with_context(|| format!("failed to listen on {}/UDP", self.port))?;
         tokio::select! {
             () = stop.cancelled() => {}

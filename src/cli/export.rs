@@ -150,7 +150,7 @@ impl ServiceArgs {
         let Some(side) = Side::of(&client, self.on).await? else {
             bail!(
                 "this cluster knows no ServiceExports: make it a member with `tombolo join`, or install the definitions with `tombolo \
-                 crds --for member | kubectl apply --server-side -f -`"
+                 crds --for member | kubectl apply --server-side --force-conflicts -f -`"
             );
         };
         Ok(Place { client, key, side })

@@ -6,7 +6,10 @@ use std::fmt::Write;
 use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
-use crate::shell::metrics::Metrics;
+use crate::{
+    api::names::{condition, reason},
+    shell::metrics::Metrics,
+};
 
 /// Where it is, below the repository's root.
 pub const PATH: &str = "docs/reference.md";
@@ -41,6 +44,13 @@ pub fn markdown() -> String {
             page += &format!("| `{value}` | {meaning} |\n");
         }
     }
+    // These have no names of their own.
+    page += &format!(
+        "\nOn a ServiceExport of the hub, an event also tells when clusters begin to disagree on the service, with the first reason of its \
+         condition {}, and `{}` when they agree again.\n",
+        condition::CONFLICT,
+        reason::NO_CONFLICTS
+    );
     page
 }
 

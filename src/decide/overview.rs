@@ -17,6 +17,7 @@ pub use self::{
     services::{Conflict, Export, Import},
 };
 use super::{
+    admit::missing_clusters,
     explain::{PolicyRead, of as find, one_line},
     policies::PolicyKey,
 };
@@ -130,13 +131,16 @@ pub struct Policy {
     pub propagated: bool,
     /// Why not, in words.
     pub message: String,
+    /// The clusters that it names and that there are not, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// Sums up what was read, at a time.
 pub fn overview(listed: &Listed, now: Timestamp) -> Overview {
     let mut overview = Overview { hub: Hub::of(listed.lease.as_ref(), now), ..Overview::default() };
     overview.members = listed.clusters.iter().map(|cluster| Member::of(cluster, &listed.policies)).collect();
-    overview.policies = listed.policies.iter().map(Policy::of).collect();
+    overview.policies = listed.policies.iter().map(|policy| Policy::of(policy, &listed.clusters)).collect();
     overview.exports = listed.exports.iter().map(Export::of).collect();
     overview.imports = listed.imports.iter().map(Import::of).collect();
     overview.conflicts = listed.exports.iter().filter_map(Conflict::of).collect();
@@ -166,7 +170,9 @@ impl Overview {
         for policy in self.policies.iter().filter(|policy| !policy.is_well()) {
             let kind = if policy.namespace.is_some() { "pp" } else { "cpp" };
             let namespace = policy.namespace.as_ref().map(|own| format!(" -n {own}")).unwrap_or_default();
-            found.push(format!("{kind}/{}{namespace}: {}", policy.name, policy.message));
+            let said = (!policy.propagated).then_some(&policy.message);
+            let said = said.into_iter().chain(&policy.missing);
+            found.extend(said.map(|said| format!("{kind}/{}{namespace}: {said}", policy.name)));
         }
         for export in self.exports.iter().filter(|export| !export.is_well()) {
             found.push(format!("serviceexport/{} -n {}: {}", export.name, export.namespace, export.message));
@@ -257,7 +263,7 @@ impl Member {
 // === impl Policy ===
 
 impl Policy {
-    fn of(policy: &PolicyRead) -> Self {
+    fn of(policy: &PolicyRead, clusters: &[Cluster]) -> Self {
         let PolicyKey { namespace, name } = PolicyKey::of(&policy.metadata);
         let status = &policy.status;
         let behind = status.observed_generation != policy.metadata.generation;
@@ -278,11 +284,15 @@ impl Policy {
             behind,
             propagated: found.is_some_and(|found| found.status == "True"),
             message: first.map_or_else(|| said.clone(), |first| format!("{said}: {first}")),
+            missing: missing_clusters(
+                clusters.iter().filter_map(|it| it.metadata.name.as_deref()),
+                &policy.spec,
+            ),
         }
     }
 
     /// Whether it is as it should be.
     pub fn is_well(&self) -> bool {
-        self.propagated
+        self.propagated && self.missing.is_empty()
     }
 }

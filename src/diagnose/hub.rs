@@ -1,30 +1,26 @@
 //! A hub: does it run, does its webhook refuse, and how are its members?
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams},
 };
 use serde_json::json;
-use x509_parser::pem::Pem;
 
-use super::{Finding, Look, common};
+use super::{Finding, Look, common, rights::Account};
 use crate::{
     api::{
         Cluster, PropagationPolicy,
         crds::Role,
-        names::{annotation, condition},
+        names::{annotation, condition, object},
     },
     decide::admit::{cidr, overlaps},
+    hub::rights,
     membership::report,
-    shell::clock,
-    webhook::configuration,
 };
 
-/// An authority that ends sooner is told: Tombolo renews its own much earlier.
-const SOON: i64 = 7 * 24 * 3600;
-const DEFINITIONS: &str = "`tombolo crds | kubectl apply --server-side -f -`";
+const DEFINITIONS: &str = "`tombolo crds | kubectl apply --server-side --force-conflicts -f -`";
+const RIGHTS: &str = "an upgrade of the hub's chart renews its rights";
 
 /// Looks at a hub.
 pub async fn hub(client: &Client, namespace: &str) -> Vec<Finding> {
@@ -34,8 +30,12 @@ pub async fn hub(client: &Client, namespace: &str) -> Vec<Finding> {
     look.note("definitions", common::definitions_of(client, Role::Hub, DEFINITIONS).await);
     let running = look.running().await;
     look.note("hub", running);
+    let rights = look.own_rights().await;
+    look.note("rights", rights);
     let configured = look.webhooks().await;
     look.note("webhook", configured);
+    let served = look.certificate().await;
+    look.note("webhook", served);
     let refuses = look.refuses().await;
     look.note("admission", refuses);
     let members = look.members().await;
@@ -55,28 +55,20 @@ impl Look<'_> {
         }])
     }
 
-    /// Whether the API server is told to ask the webhook, and by whom it knows it.
-    async fn webhooks(&self) -> Result<Vec<Finding>> {
-        let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        let mut found = Vec::new();
-        for name in [configuration::NAME, configuration::POLICIES] {
-            let what = format!("ValidatingWebhookConfiguration {name}");
-            let Some(there) = api.get_opt(name).await.with_context(|| format!("failed to read {what}"))?
-            else {
-                found.push(Finding::sick(
-                    "webhook",
-                    format!("{what} is not there"),
-                    "the hub writes it when it starts: restart it",
-                ));
-                continue;
-            };
-            let bundles = there.webhooks.iter().flatten();
-            let bundles = bundles.filter_map(|webhook| Some(&webhook.client_config.ca_bundle.as_ref()?.0));
-            let ends = bundles.filter_map(|bundle| ends(bundle)).min();
-            found.extend(ends.and_then(|ends| expiry(&what, ends - clock::seconds())));
+    /// Whether the hub's account has the rights that its chart gives it.
+    async fn own_rights(&self) -> Result<Vec<Finding>> {
+        let account = Account { namespace: self.namespace, name: object::HUB };
+        // Where it runs by another account, that is not known here.
+        if !self.has(account).await? {
+            return Ok(Vec::new());
         }
+        let own = [rights::own(), rights::member_secrets()].concat();
+        let mut lacking: Vec<_> = self.lacks(account, &rights::cluster(), None).await?.into_iter().collect();
+        lacking.extend(self.lacks(account, &own, Some(self.namespace)).await?);
+        let sick = |says| Finding::sick("rights", says, RIGHTS);
+        let mut found: Vec<_> = lacking.into_iter().map(sick).collect();
         if found.is_empty() {
-            found.push(Finding::well("webhook", "configured"));
+            found.push(Finding::well("rights", "the hub's account has its own"));
         }
         Ok(found)
     }
@@ -95,7 +87,7 @@ impl Look<'_> {
             Ok(_) => Finding::sick(
                 "admission",
                 "a policy with a mistake was taken: the API server does not ask the webhook",
-                "restart the hub, which writes its webhook configurations",
+                "see what is said of its configurations here; while the hub runs, it fills them within seconds",
             ),
             Err(kube::Error::Api(status)) if status.message.contains("denied the request") => {
                 Finding::well("admission", "a policy with a mistake is refused")
@@ -176,37 +168,9 @@ fn of_member(cluster: &Cluster) -> Vec<Finding> {
     found
 }
 
-/// When the first certificate of a bundle ends; none if it cannot be read.
-fn ends(bundle: &[u8]) -> Option<i64> {
-    let parsed = Pem::iter_from_buffer(bundle).filter_map(Result::ok);
-    parsed.filter_map(|pem| Some(pem.parse_x509().ok()?.validity().not_after.timestamp())).max()
-}
-
-fn expiry(what: &str, left: i64) -> Option<Finding> {
-    let way_out = "the hub renews its own; certificates that you bring must be renewed by you";
-    match left {
-        ..=0 => {
-            Some(Finding::sick("webhook", format!("{what}: its authority's certificate has ended"), way_out))
-        }
-        1..SOON => {
-            let says = format!("{what}: its authority's certificate ends in {} hours", left / 3600);
-            Some(Finding::doubtful("webhook", says, way_out))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::Severity;
-
-    #[test]
-    fn an_authority_that_ends_is_told_in_time() {
-        assert_eq!(expiry("it", SOON + 1), None);
-        assert_eq!(expiry("it", SOON - 1).unwrap().severity, Severity::Doubtful);
-        assert_eq!(expiry("it", -1).unwrap().severity, Severity::Sick);
-    }
 
     #[test]
     fn a_member_is_as_well_as_the_hub_says() {

@@ -1,25 +1,31 @@
 //! A member: does its agent run, may the hub work there, who else serves the API, and does its DNS know the zone?
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::{
-    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-    coordination::v1::Lease,
-    core::v1::{ConfigMap, ServiceAccount},
-    rbac::v1::PolicyRule,
-};
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::{Api, Client};
 
-use super::{Finding, Look, common};
+use super::{Finding, Look, common, rights::Account};
 use crate::{
     api::{crds::Role, names::object},
-    membership::{agent, check, report},
+    membership::{
+        agent, check,
+        grant::{Right, rule},
+        report,
+    },
     shell::clock,
 };
 
-const DEFINITIONS: &str =
-    "`tombolo join` again installs them, or `tombolo crds --for member | kubectl apply --server-side -f -`";
+const DEFINITIONS: &str = "`tombolo join` again installs them, or `tombolo crds --for member | kubectl apply --server-side --force-conflicts -f -`";
 /// The zone of the names of multi-cluster Services.
 const ZONE: &str = "clusterset.local";
+/// What CoreDNS reads to answer it; without one of these the whole zone is SERVFAIL.
+const READ_BY_DNS: &[Right] = &[
+    ("multicluster.x-k8s.io", &["serviceimports"], &["list", "watch"]),
+    ("discovery.k8s.io", &["endpointslices"], &["list", "watch"]),
+    ("", &["namespaces"], &["list", "watch"]),
+];
+const RIGHTS: &str = "`tombolo join` again renews the rights, and so does an upgrade of the chart";
+const DNS: &str = "docs/dns.md has the lines for its Corefile and its rights";
 
 /// Looks at a member.
 pub async fn member(client: &Client, namespace: &str) -> Vec<Finding> {
@@ -76,44 +82,22 @@ impl Look<'_> {
 
     /// Whether the hub's account may do what it was granted, and the agent's what it needs.
     async fn rights(&self) -> Result<Vec<Finding>> {
-        let mut found = Vec::new();
+        let mut lacking = Vec::new();
+        let hub = Account { namespace: self.namespace, name: object::HUB };
         if let Some(grant) = check::granted(self.client).await? {
-            found.extend(self.missing(object::HUB, &grant.rules()).await?);
+            lacking.extend(self.lacks(hub, &grant.rules(), None).await?);
         }
         // Where it runs by another account, that is not known here.
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), self.namespace);
-        let account = accounts.get_opt(object::AGENT).await.context("failed to read the agent's account")?;
-        if account.is_some() {
-            found.extend(self.missing(object::AGENT, &agent::cluster_rules()).await?);
+        let agent = Account { namespace: self.namespace, name: object::AGENT };
+        if self.has(agent).await? {
+            lacking.extend(self.lacks(agent, &agent::cluster_rules(), None).await?);
         }
+        let sick = |says| Finding::sick("rights", says, RIGHTS);
+        let mut found: Vec<_> = lacking.into_iter().map(sick).collect();
         if found.is_empty() {
             found.push(Finding::well("rights", "the accounts of hub and agent have theirs"));
         }
         Ok(found)
-    }
-
-    /// The first right of an account that is missing.
-    async fn missing(&self, account: &str, rules: &[PolicyRule]) -> Result<Option<Finding>> {
-        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let user = format!("system:serviceaccount:{}:{account}", self.namespace);
-        for attributes in rules.iter().flat_map(asked) {
-            let shown = shown(&attributes);
-            let spec = SubjectAccessReviewSpec {
-                user: Some(user.clone()),
-                groups: Some(vec!["system:serviceaccounts".to_owned(), "system:authenticated".to_owned()]),
-                resource_attributes: Some(attributes),
-                ..SubjectAccessReviewSpec::default()
-            };
-            let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-            let answer = reviews.create(&PostParams::default(), &review).await;
-            let answer = answer.context("failed to ask what an account may do")?;
-            if !answer.status.is_some_and(|status| status.allowed) {
-                let says = format!("ServiceAccount {}/{account} may not {shown}", self.namespace);
-                let way_out = "`tombolo join` again renews the rights, and so does an upgrade of the chart";
-                return Ok(Some(Finding::sick("rights", says, way_out)));
-            }
-        }
-        Ok(None)
     }
 
     async fn others(&self) -> Result<Vec<Finding>> {
@@ -144,70 +128,24 @@ impl Look<'_> {
             );
             return Ok(vec![Finding::doubtful("DNS", says, way_out)]);
         };
-        let files = map.data.unwrap_or_default();
-        let mut lines = files.values().flat_map(|text| text.lines()).map(str::trim);
-        Ok(vec![if lines.any(|line| line.starts_with("multicluster ") && line.contains(ZONE)) {
-            Finding::well("DNS", format!("CoreDNS answers {ZONE}"))
-        } else {
-            Finding::doubtful(
-                "DNS",
-                format!("CoreDNS does not answer {ZONE}"),
-                "docs/dns.md has the lines for its Corefile and its rights",
-            )
-        }])
+        if !answers(&map) {
+            return Ok(vec![Finding::doubtful("DNS", format!("CoreDNS does not answer {ZONE}"), DNS)]);
+        }
+        // Where it runs by another account, that is not known here.
+        let account = Account { namespace: "kube-system", name: "coredns" };
+        let rules: Vec<_> = READ_BY_DNS.iter().map(|right| rule(right, &[])).collect();
+        if self.has(account).await?
+            && let Some(lacks) = self.lacks(account, &rules, None).await?
+        {
+            let says = format!("CoreDNS is told to answer {ZONE} and cannot (SERVFAIL): {lacks}");
+            return Ok(vec![Finding::sick("DNS", says, DNS)]);
+        }
+        Ok(vec![Finding::well("DNS", format!("CoreDNS answers {ZONE}"))])
     }
 }
 
-/// What a rule allows, each as a question.
-fn asked(rule: &PolicyRule) -> Vec<ResourceAttributes> {
-    let (groups, resources) = (rule.api_groups.iter().flatten(), rule.resources.iter().flatten());
-    let name = rule.resource_names.iter().flatten().next();
-    let pairs = groups.flat_map(|group| resources.clone().map(move |resource| (group, resource)));
-    pairs
-        .flat_map(|(group, resource)| {
-            let (resource, sub) = match resource.split_once('/') {
-                Some((resource, sub)) => (resource, Some(sub.to_owned())),
-                None => (resource.as_str(), None),
-            };
-            rule.verbs.iter().map(move |verb| ResourceAttributes {
-                group: Some(group.clone()),
-                resource: Some(resource.to_owned()),
-                subresource: sub.clone(),
-                verb: Some(verb.clone()),
-                name: name.cloned(),
-                ..ResourceAttributes::default()
-            })
-        })
-        .collect()
-}
-
-fn shown(right: &ResourceAttributes) -> String {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let sub = right.subresource.as_ref().map(|sub| format!("/{sub}")).unwrap_or_default();
-    let group = Some(text(&right.group)).filter(|group| !group.is_empty());
-    let group = group.map(|group| format!(" of {group}")).unwrap_or_default();
-    format!("{} {}{sub}{group}", text(&right.verb), text(&right.resource))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_is_asked_about_verb_by_verb() {
-        let rule: PolicyRule = serde_saphyr::from_str(
-            "{apiGroups: [a.example], resources: [bs, cs/status], resourceNames: [one], verbs: [get, patch]}",
-        )
-        .unwrap();
-        let asked: Vec<_> = asked(&rule).iter().map(shown).collect();
-        assert_eq!(
-            asked,
-            [
-                "get bs of a.example",
-                "patch bs of a.example",
-                "get cs/status of a.example",
-                "patch cs/status of a.example"
-            ]
-        );
-    }
+/// Whether a Corefile has the zone.
+fn answers(map: &ConfigMap) -> bool {
+    let mut lines = map.data.iter().flatten().flat_map(|(_, text)| text.lines()).map(str::trim);
+    lines.any(|line| line.starts_with("multicluster ") && line.contains(ZONE))
 }

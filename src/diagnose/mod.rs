@@ -9,6 +9,8 @@ mod common;
 pub mod connectivity;
 mod hub;
 mod member;
+mod rights;
+mod webhook;
 
 use anyhow::Result;
 use kube::Client;

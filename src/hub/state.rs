@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     decide::{
-        exchange::{Exchange, Part, Tally},
+        exchange::{Exchange, Part, Tally, Trust},
         freshness::Mark,
         sum::Sum,
     },
@@ -36,6 +36,9 @@ fn fleet(engine: &Engine) -> Fleet {
     let members = engine.links().into_values().map(|link| MemberState {
         ready: matches!(link.health.confirmed(), Some(Reachability::Ready(_))),
         agent: link.health.agent() == Some(Heartbeat::Beats),
+        trusted: engine
+            .look_exchange(|exchange| exchange.trust(&link.name))
+            .map(|trust| trust == Trust::Full),
         grade: engine.look_exchange(|exchange| exchange.grade(&link.name)),
         queues: queues(&link),
         stale: [Mark::Kept, Mark::Withdrawn]

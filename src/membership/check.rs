@@ -178,7 +178,7 @@ impl Found {
             Ok(clusters) => clusters.items,
             Err(kube::Error::Api(status)) if status.code == 404 => bail!(
                 "the hub does not know the kind Cluster, so Tombolo is not installed there; is it the right cluster? \
-                 (--hub-kubeconfig and --hub-context name another; `tombolo crds | kubectl apply --server-side -f -` \
+                 (--hub-kubeconfig and --hub-context name another; `tombolo crds | kubectl apply --server-side --force-conflicts -f -` \
                  installs the kinds)"
             ),
             Err(e) => return Err(e).context("failed to list the hub's Clusters"),

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     asked::Asked,
     guard::{self, Guard},
+    listen,
     metrics::Metrics,
 };
 
@@ -75,7 +76,7 @@ impl Readiness {
         more: Router,
         stop: CancellationToken,
     ) -> Result<()> {
-        let listener = TcpListener::bind(args.health_address)
+        let listener = listen::bind(args.health_address, TcpListener::bind::<SocketAddr>)
             .await
             .with_context(|| format!("--health-address: failed to listen on {}", args.health_address))?;
         let guard = args.guard.guard(client);

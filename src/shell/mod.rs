@@ -9,6 +9,7 @@ pub mod connection;
 pub mod guard;
 pub mod health;
 pub mod lease;
+pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod queue;

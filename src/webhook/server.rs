@@ -5,6 +5,7 @@
 //! by itself, when it has not used one for a while, or when it is asked to on the way out ([`farewell`]).
 
 use std::{
+    future::ready,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -36,7 +37,10 @@ use super::{
     review::{Route, answer, refusal},
     tls::Serving,
 };
-use crate::{decide::view::View, shell::metrics};
+use crate::{
+    decide::view::View,
+    shell::{listen, metrics},
+};
 
 /// An API server takes objects of up to 3 MiB; a request holds two of them.
 const LARGEST: usize = 8 << 20;
@@ -58,7 +62,8 @@ pub async fn serve(
     metrics: metrics::Webhook,
     stop: CancellationToken,
 ) -> Result<()> {
-    let listener = std::net::TcpListener::bind(address)
+    let listener = listen::bind(address, |at| ready(std::net::TcpListener::bind(at)))
+        .await
         .with_context(|| format!("--webhook-address: failed to listen on {address}"))?;
     listener.set_nonblocking(true).context("failed to set up the listener")?;
     let handle = Handle::new();

@@ -230,7 +230,7 @@ mod tests {
         for (printed, advice) in [
             ("link: writing output: write /tmp/go-link-1: no space left on device", "TOMBOLO_BED_CACHE"),
             ("k8s.io/api/core/v1: /usr/lib/go/compile: signal: killed", "too little memory"),
-            ("lookup proxy.golang.org on 127.0.0.53:53: no such host", "GOPROXY"),
+            ("lookup modules.example on 127.0.0.53:53: no such host", "GOPROXY"),
             ("dial tcp 142.250.1.1:443: i/o timeout", "GOPROXY"),
             ("main.go:3:1: undefined: x", "reason below"),
         ] {

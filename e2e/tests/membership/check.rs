@@ -59,9 +59,19 @@ pub(super) async fn a_check_names_what_is_amiss_and_what_to_do(_: Arc<Bed>) -> R
     until("the member is sick", PATIENCE, async || says(&bed, "member1", false, &sick).await).await?;
     let zone = json!({ "data": { "Corefile": ".:53 {\n  multicluster clusterset.local\n}" } }).to_string();
     member.run(&["-n", "kube-system", "patch", "configmap/coredns", "--type=merge", "-p", &zone])?;
-    says(&bed, "member1", false, &["✓ DNS: CoreDNS answers clusterset.local"]).await?;
+    member.run(&["-n", "kube-system", "create", "serviceaccount", "coredns"])?;
+    let sick = "✗ DNS: CoreDNS is told to answer clusterset.local and cannot (SERVFAIL): ServiceAccount kube-system/coredns may not list \
+                serviceimports of multicluster.x-k8s.io";
+    says(&bed, "member1", false, &[sick, "docs/dns.md"]).await?;
+    let read = "--resource=serviceimports.multicluster.x-k8s.io,endpointslices.discovery.k8s.io,namespaces";
+    member.run(&["create", "clusterrole", "dns", "--verb=list,watch", read])?;
+    let account = "--serviceaccount=kube-system:coredns";
+    member.run(&["create", "clusterrolebinding", "dns", "--clusterrole=dns", account])?;
+    let well = ["✓ DNS: CoreDNS answers clusterset.local"];
+    until("its DNS is well", PATIENCE, async || says(&bed, "member1", false, &well).await).await?;
 
-    // On the hub: a member that is not there, whose pods have the addresses of the other's.
+    // On the hub: an account without rights, and a member that is not there, whose pods have the addresses of the other's.
+    hub.run(&["-n", "tombolo-system", "create", "serviceaccount", "tombolo-hub"])?;
     hub.run(&["annotate", "cluster/member1", "tombolo.dev/pod-cidrs=10.9.0.0/16"])?;
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "gone", "namespace": "tombolo-system" },
                          "stringData": { "token": "none" } });
@@ -72,7 +82,13 @@ pub(super) async fn a_check_names_what_is_amiss_and_what_to_do(_: Arc<Bed>) -> R
                           "metadata": { "name": "gone", "annotations": annotations }, "spec": spec });
     hub.apply(&secret.to_string())?;
     hub.apply(&cluster.to_string())?;
-    let sick = ["✗ members: gone: Ready is ", "! pod networks: ", "gone"];
+    let sick = [
+        "✗ members: gone: Ready is ",
+        "! pod networks: ",
+        "gone",
+        "✗ rights: ServiceAccount tombolo-system/tombolo-hub may not get clusters of cluster.karmada.io",
+        "✗ rights: ServiceAccount tombolo-system/tombolo-hub may not create leases of coordination.k8s.io in namespace tombolo-system",
+    ];
     until("the hub has a sick member", PATIENCE, async || says(&bed, "hub", false, &sick).await).await?;
     tokio::task::spawn_blocking(move || drop(bed)).await.context("the bed did not end")
 }

@@ -125,6 +125,7 @@ async fn members_are_measured(fleet: &Fleet) -> Result<()> {
     for (name, wanted) in [
         ("tombolo_member_ready{member=\"member2\"}", 1.0),
         ("tombolo_member_agent_ready{member=\"member2\"}", 1.0),
+        ("tombolo_member_data_trusted{member=\"member2\"}", 1.0),
         ("tombolo_member_freshness{member=\"member2\",grade=\"fresh\"}", 1.0),
         ("tombolo_queue_depth{member=\"member2\",of=\"services\",state=\"later\"}", 0.0),
         ("tombolo_services_in_conflict", 0.0),

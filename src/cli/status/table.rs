@@ -121,7 +121,7 @@ fn policies(policies: &[Policy], wide: bool) -> Table {
             || format!("{} (cluster-wide)", policy.name),
             |namespace| format!("{namespace}/{}", policy.name),
         );
-        let tone = match (policy.propagated, policy.failed) {
+        let tone = match (policy.is_well(), policy.failed) {
             (true, _) => Tone::Good,
             (false, 0) => Tone::Waiting,
             (false, _) => Tone::Bad,

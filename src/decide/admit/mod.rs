@@ -88,10 +88,13 @@ pub(in crate::decide) fn is_judged(kind: &GroupVersionKind) -> bool {
     Kind::of(kind).is_some()
 }
 
-/// The clusters that a policy names and that there are not, a sentence each.
-pub(in crate::decide) fn missing_clusters(view: &View, spec: &PropagationSpec) -> Vec<String> {
+/// The clusters that a policy names and that are not among those that there are, a sentence each.
+pub(in crate::decide) fn missing_clusters<'a>(
+    known: impl IntoIterator<Item = &'a str>,
+    spec: &PropagationSpec,
+) -> Vec<String> {
     let mut verdict = Verdict::default();
-    references::of_propagation(view, spec, &mut verdict);
+    references::of_propagation(&known.into_iter().collect(), spec, &mut verdict);
     verdict.warnings
 }
 

@@ -50,7 +50,7 @@ pub(super) fn beside(view: &View, request: &Request, object: &Value, verdict: &m
     if !ready(view, verdict) {
         return;
     }
-    references::of_override(view, &policy.spec, verdict);
+    references::of_override(&references::known(view), &policy.spec, verdict);
     let selection = Selection::new(view, &request.namespace, &policy.spec.resource_selectors);
     winners::warn_of_nothing(&selection, verdict);
     let after = State::after(view, Change::Override(&edited));

@@ -45,7 +45,7 @@ pub(super) fn beside(view: &View, request: &Request, object: &Value, verdict: &m
     if !ready(view, verdict) {
         return;
     }
-    references::of_propagation(view, &policy.spec, verdict);
+    references::of_propagation(&references::known(view), &policy.spec, verdict);
     vain::placement(view, &policy.spec.placement, verdict);
     let selection = Selection::new(view, &request.namespace, &policy.spec.resource_selectors);
     let after = State::after(view, Change::Propagation(&edited));

@@ -37,7 +37,7 @@ pub(super) fn account(read: &Read, key: &PolicyKey) -> Account {
         account.findings.push(Finding::new(State::Pending, "it is being deleted, and holds for nothing"));
     }
     account.findings.extend(suspended(policy));
-    for missing in admit::missing_clusters(&read.view, &policy.spec) {
+    for missing in admit::missing_clusters(read.members(), &policy.spec) {
         account.findings.push(Finding::not_well(
             missing,
             format!("the hub has {}: correct the name, or `tombolo join` it", listed(read.clusters.keys())),

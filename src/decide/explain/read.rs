@@ -161,6 +161,11 @@ impl Read {
         status.map_or(&[], |status| &status.conditions)
     }
 
+    /// The names of the members.
+    pub(super) fn members(&self) -> impl Iterator<Item = &str> {
+        self.view.members().keys().map(ClusterName::as_str)
+    }
+
     /// Why a member cannot be written to, since when, if it cannot.
     pub(super) fn silence(&self, cluster: &ClusterName) -> Option<String> {
         let ready = of(self.conditions(cluster.as_str()), condition::READY)?;

@@ -23,9 +23,13 @@ use crate::{
 /// The service that an object is part of, if it is of more than one object.
 pub(super) fn of_object(read: &Read, key: &ObjectKey) -> Option<ServiceKey> {
     let service = ServiceKey::parse(&key.namespace, &key.name).ok()?;
-    let parts = [service_kind(), export_kind(), import_kind()];
     let exchanged = read.exports.contains_key(&service) || read.imports.contains_key(&service);
-    (parts.contains(&key.kind) && exchanged).then_some(service)
+    (is_part(key) && exchanged).then_some(service)
+}
+
+/// Whether an object is of a kind that services between clusters are made of.
+pub(super) fn is_part(key: &ObjectKey) -> bool {
+    [service_kind(), export_kind(), import_kind()].contains(&key.kind)
 }
 
 fn service_kind() -> GroupKind {

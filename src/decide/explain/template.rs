@@ -6,7 +6,7 @@ use super::{
     Account, Finding, Read, Row, State, listed,
     policy::{self, shown},
     read::{of, one_line},
-    selected,
+    selected, service,
 };
 use crate::{
     api::names::{condition, karmada},
@@ -65,6 +65,10 @@ fn absent(read: &Read, key: &ObjectKey) -> Account {
         Some(namespaces @ [first, ..]) => {
             format!("there is one in namespace {}: ask with -n {first}", listed(namespaces))
         }
+        _ if service::is_part(key) => format!(
+            "create it there, or see with `tombolo status --members -n {}` whether members share it without the hub",
+            key.namespace
+        ),
         _ => "create it there, or see what there is with `kubectl get`".to_owned(),
     };
     Account::absent(cause, way_out)
@@ -146,7 +150,7 @@ fn unplaced(read: &Read, placing: &Placing, account: &mut Account) {
             account.findings.push(dead(cluster, &since));
         }
     }
-    let missing = admit::missing_clusters(&read.view, &policy.spec);
+    let missing = admit::missing_clusters(read.members(), &policy.spec);
     if let Some(first) = missing.first() {
         account.findings.push(Finding::not_well(
             format!("{}: {first}", shown(key)),

@@ -97,6 +97,19 @@ fn what_is_where_it_should_be_is_said_to_be() {
 }
 
 #[test]
+fn of_a_service_that_the_hub_does_not_hold_members_may_know_more() {
+    let read = read(&[]);
+    let mcs = "multicluster.x-k8s.io/v1beta1";
+    for (version, kind) in [("v1", "Service"), (mcs, "ServiceExport"), (mcs, "ServiceImport")] {
+        let key = ObjectKey { kind: GroupKind::new(version, kind), ..key(kind, "serve") };
+        let found = explain(&read, &Subject::Object(key));
+        assert_eq!(found.state, State::Absent);
+        let way_out = "create it there, or see with `tombolo status --members -n shop` whether members share it without the hub";
+        assert!(found.headline().ends_with(way_out), "{}", found.headline());
+    }
+}
+
+#[test]
 fn an_object_that_is_not_there_is_looked_for_in_other_namespaces() {
     let mut read = read(&[]);
     assert_eq!(

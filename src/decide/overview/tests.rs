@@ -116,6 +116,18 @@ fn a_policy_that_changed_since_it_was_judged_is_behind() {
 }
 
 #[test]
+fn a_policy_that_names_a_cluster_that_there_is_not_is_not_well_though_all_else_is_where_it_should_be() {
+    let mut listed = well();
+    let affinity = json!({ "clusterNames": ["member1", "member9"] });
+    listed.policies[0].spec =
+        read(json!({ "resourceSelectors": [], "placement": { "clusterAffinity": affinity } }));
+    let found = overview(&listed, now());
+    assert!(found.policies[0].propagated && !found.policies[0].is_well());
+    let missing = "spec.placement.clusterAffinity.clusterNames[1]: there is no cluster \"member9\" yet";
+    assert_eq!(found.problems, [format!("pp/p -n shop: {missing}")]);
+}
+
+#[test]
 fn what_is_on_its_way_to_a_member_is_its_lag() {
     let mut listed = well();
     listed.policies[0].status.clusters[0].applied = 0;

@@ -15,6 +15,11 @@ const READY: Gauge =
     ("member_ready", "Whether a member's API server answers that it is ready: 1 or 0", &["member"]);
 const AGENT_READY: Gauge =
     ("member_agent_ready", "Whether a member's agent renews its Lease: 1 or 0", &["member"]);
+const TRUSTED: Gauge = (
+    "member_data_trusted",
+    "Whether all that was read of a member is believed: 1 or 0; no value until it is read",
+    &["member"],
+);
 const FRESHNESS: Gauge = (
     "member_freshness",
     "How fresh what is known of a member is: 1 for its grade, which is fresh, silent, stale or lost",
@@ -62,6 +67,8 @@ pub struct MemberState {
     pub ready: bool,
     /// Whether its agent renews its Lease.
     pub agent: bool,
+    /// Whether all of its data is believed; none until it is known.
+    pub trusted: Option<bool>,
     /// How fresh what is known of it is.
     pub grade: Grade,
     /// What its queues have to do: that of copies and that of services.
@@ -75,7 +82,7 @@ pub struct MemberState {
 impl Gauges {
     pub(super) fn new(all: &mut Catalogue) -> Self {
         let this = Self::default();
-        let gauges = [READY, AGENT_READY, FRESHNESS, DEPTH, OLDEST, CONFLICTS, STALE];
+        let gauges = [READY, AGENT_READY, TRUSTED, FRESHNESS, DEPTH, OLDEST, CONFLICTS, STALE];
         all.collect(&gauges, this.clone());
         this
     }
@@ -96,6 +103,10 @@ impl Collector for Gauges {
         };
         of(READY, &mut encoder, &|member| f64::from(member.ready))?;
         of(AGENT_READY, &mut encoder, &|member| f64::from(member.agent))?;
+        let trusted = members
+            .iter()
+            .filter_map(|member| Some((vec![member.name.as_str()], f64::from(member.trusted?))));
+        write(&mut encoder, TRUSTED, trusted)?;
         let grades = members.iter().flat_map(|member| {
             let is = move |grade: Grade| f64::from(member.grade == grade);
             Grade::ALL.map(|grade| (vec![member.name.as_str(), grade.name()], is(grade)))
