@@ -29,7 +29,7 @@ pub use self::{
 };
 use super::engine::Engine;
 use crate::{
-    api::{Cluster, cluster::ClusterSpec, names::reason::CLUSTER_CONFIG_INVALID},
+    api::{Cluster, names::reason::CLUSTER_CONFIG_INVALID},
     decide::{
         copy::ObjectKey,
         ids::{ClusterName, ServiceKey},
@@ -62,9 +62,11 @@ enum Ended {
     Renew(&'static str),
 }
 
-/// What of a Cluster leads into the member.
-fn way(spec: &ClusterSpec) -> impl PartialEq + use<> {
+/// What of a Cluster leads into the member. One that was made anew is read anew.
+fn way(cluster: &Cluster) -> impl PartialEq + use<> {
+    let spec = &cluster.spec;
     (
+        cluster.uid(),
         spec.api_endpoint.clone(),
         spec.secret_ref.clone(),
         spec.insecure_skip_tls_verification,
@@ -210,7 +212,7 @@ impl Link {
 
     /// Waits until the way into the member is another: its Cluster says so, or the Secret that it names was written.
     async fn way_changed(&self, cluster: &Cluster) {
-        let way = way(&cluster.spec);
+        let way = way(cluster);
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         let clusters: Api<Cluster> = Api::all(self.engine.watching.clone());
         let cluster_changed = async {
@@ -218,7 +220,7 @@ impl Link {
                 watcher::watcher(clusters, named(self.name.as_str())).default_backoff().applied_objects();
             pin_mut!(events);
             while let Some(event) = events.next().await {
-                if event.is_ok_and(|now| self::way(&now.spec) != way) {
+                if event.is_ok_and(|now| self::way(&now) != way) {
                     return;
                 }
             }

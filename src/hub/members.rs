@@ -7,7 +7,6 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::future::join_all;
 use k8s_openapi::{
     api::core::v1::Taint,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 use kube::{
@@ -18,6 +17,7 @@ use kube_runtime::events::{Event, EventType};
 use serde_json::json;
 
 use super::{
+    certainty::cluster_kind,
     engine::Engine,
     farewell,
     link::{Heartbeat, Link, Reachability},
@@ -269,7 +269,7 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
     let health = link.health.confirmed();
     let well = matches!(health, Some(Reachability::Ready(_)));
     let unauthorized = matches!(health, Some(Reachability::Unauthorized(_)));
-    let kind_goes = kind_is_going(engine).await?;
+    let kind_goes = cluster_kind(&engine.hub).await?.is_none_or(|kind| kind.deleting);
     if kind_goes {
         tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
     } else if well {
@@ -308,6 +308,10 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
         let patch = json!({ "metadata": { "finalizers": rest, "resourceVersion": cluster.metadata.resource_version } });
         clusters.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
+    if kind_goes {
+        // It works on by what it knows: its Cluster may come again with its kind.
+        return Ok(());
+    }
     link.stop();
     tracing::info!(member = name, "it left");
     Ok(())
@@ -345,13 +349,6 @@ async fn agent_is_done(
     let message = format!("its agent removes {}", left.said());
     say(&clusters, cluster, reason::PENDING, message).await?;
     Ok(false)
-}
-
-/// Whether Clusters vanish because their kind does: then no member is touched.
-async fn kind_is_going(engine: &Engine) -> kube::Result<bool> {
-    let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
-    let crd = crds.get_metadata_opt(&format!("clusters.{}", crate::api::cluster::GROUP)).await?;
-    Ok(crd.is_none_or(|crd| crd.metadata.deletion_timestamp.is_some()))
 }
 
 fn at_last_step(cluster: &Cluster) -> bool {

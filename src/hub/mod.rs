@@ -3,6 +3,7 @@
 //! [`run`] is the only entry; it wires everything and ends when any of it does. [`watches`] keeps the view that admission reads.
 
 mod certainty;
+mod departures;
 pub mod engine;
 mod farewell;
 pub mod freshness;
