@@ -122,6 +122,9 @@ impl World {
             (None, Some(_)) if !self.knows_who_names(view, key) => {
                 return Desired::Unknown("the hub has not read all templates that may name it yet");
             }
+            (None, Some(held)) if held.dependency && self.may_be_needed(cluster, key) => {
+                return Desired::Unknown("a copy there may name it whose template is not known");
+            }
             (None, Some(held)) if held.dependency => return Desired::Absent(Absence::NotNamed),
             (None, _) => return Desired::Absent(Absence::Elsewhere),
         };

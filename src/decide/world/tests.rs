@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "tests read better with values")]
 
+mod dependencies;
 mod properties;
 
 use serde_json::json;
