@@ -69,6 +69,7 @@ fn main() -> ExitCode {
             what_a_workload_names_goes_along_and_goes_when_it_is_no_longer_named,
             what_a_workload_names_follows_it_to_another_member,
             what_a_policy_of_its_own_places_does_not_go_with_a_workload,
+            what_a_preserved_workload_names_is_preserved_with_it,
             //
             a_changed_copy_is_put_right,
             a_deleted_copy_is_made_again,

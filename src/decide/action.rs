@@ -185,14 +185,15 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
     let held = &observed.held;
     let certain = match why {
         Absence::NoTemplate => Certainty::NoTemplate(origin.clone()),
-        Absence::NoPolicy | Absence::Elsewhere | Absence::NotNamed => {
+        Absence::NoPolicy | Absence::Elsewhere | Absence::NotNamed | Absence::NamedByNone => {
             Certainty::Policies(observed.policies.clone())
         }
         Absence::Leaving | Absence::LeavingBehindNothing => Certainty::Given,
     };
     let stays = match why {
         Absence::Leaving => true,
-        Absence::NoTemplate => held.preserve,
+        // What a workload names is kept with it: a preserved one would not run without.
+        Absence::NoTemplate | Absence::NamedByNone => held.preserve,
         _ => false,
     };
     let let_go = stays || observed.adopted || (cascades(&key.kind) && !held.delete_with_policy);

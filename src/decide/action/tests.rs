@@ -137,10 +137,11 @@ fn annotate(key: &'static str, value: &'static str) -> impl FnOnce(&mut ObjectMe
 
 #[test]
 fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
-    use Absence::{Elsewhere, Leaving, LeavingBehindNothing, NoPolicy, NoTemplate, NotNamed};
+    use Absence::{Elsewhere, Leaving, LeavingBehindNothing, NamedByNone, NoPolicy, NoTemplate, NotNamed};
     for (why, let_go) in [
         (Elsewhere, false),
         (NotNamed, false),
+        (NamedByNone, false),
         (LeavingBehindNothing, false),
         (Leaving, true),
         (NoTemplate, false),
@@ -151,7 +152,9 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
         assert_eq!(&*removal.uid, "7");
         match why {
             NoTemplate => assert!(matches!(removal.certain, Certainty::NoTemplate(_))),
-            NoPolicy | Elsewhere | NotNamed => assert_eq!(removal.certain, Certainty::Policies("p".into())),
+            NoPolicy | Elsewhere | NotNamed | NamedByNone => {
+                assert_eq!(removal.certain, Certainty::Policies("p".into()))
+            }
             Leaving | LeavingBehindNothing => assert_eq!(removal.certain, Certainty::Given),
         }
         assert!(
@@ -159,7 +162,11 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
             "adopted: {why:?}"
         );
     }
-    assert!(removal("ConfigMap", NoTemplate, annotate(annotation::PRESERVE_ON_DELETION, "true")).let_go);
+    let preserved =
+        |why| removal("ConfigMap", why, annotate(annotation::PRESERVE_ON_DELETION, "true")).let_go;
+    assert!(preserved(NoTemplate));
+    assert!(preserved(NamedByNone), "what named it was deleted, and preserved");
+    assert!(!preserved(NotNamed), "what named it moved");
     assert!(
         !removal("ConfigMap", Elsewhere, annotate(annotation::PRESERVE_ON_DELETION, "true")).let_go,
         "only with its template"

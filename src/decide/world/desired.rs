@@ -40,6 +40,8 @@ pub enum Absence {
     NoPolicy,
     /// Nothing there names it any more.
     NotNamed,
+    /// Nothing names it any more, anywhere: what named it was deleted.
+    NamedByNone,
     /// The cluster leaves: copies are let go.
     Leaving,
     /// The cluster leaves, and whoever removed it asked for its copies to be deleted.
@@ -125,7 +127,10 @@ impl World {
             (None, Some(held)) if held.dependency && self.may_be_needed(cluster, key) => {
                 return Desired::Unknown("a copy there may name it whose template is not known");
             }
-            (None, Some(held)) if held.dependency => return Desired::Absent(Absence::NotNamed),
+            (None, Some(held)) if held.dependency => {
+                let moved = self.dependents.contains_key(key);
+                return Desired::Absent(if moved { Absence::NotNamed } else { Absence::NamedByNone });
+            }
             (None, _) => return Desired::Absent(Absence::Elsewhere),
         };
         let body = body.unwrap_or_else(|| template.body());

@@ -36,7 +36,7 @@ fn what_a_workload_names_stays_until_the_workload_itself_is_gone_there() {
     assert!(stage.says("a", "ConfigMap", "settings").starts_with("unknown"), "its kind may be gone, not it");
     let told = stage.world.hold(&stage.view, &cluster_name("a"), &deployment, None);
     assert!(told.contains(&settings("a")), "{told:?}");
-    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NotNamed");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
 }
 
 #[test]
@@ -46,7 +46,18 @@ fn a_list_of_workloads_that_comes_back_empty_takes_nothing_away_that_they_named(
     assert!(stage.says("a", "ConfigMap", "settings").starts_with("unknown"));
     let told = stage.template("Deployment", "d", naming("other"));
     assert!(told.contains(&settings("a")), "it is back, and names another: {told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
+}
+
+#[test]
+fn what_a_workload_names_that_moved_is_told_from_what_nothing_names() {
+    let mut stage = workload(deps());
+    let told = stage.policy(policy("p", all_of("Deployment"), on(&["b"]), deps()));
+    assert!(told.contains(&settings("a")), "{told:?}");
     assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NotNamed");
+    let told = stage.template("Deployment", "d", naming("other"));
+    assert!(told.contains(&settings("a")), "{told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
 }
 
 #[test]
