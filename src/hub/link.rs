@@ -17,7 +17,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt, core::PartialObjectMeta};
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use kube_runtime::{WatchStreamExt, watcher};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ pub use self::{
     health::{Health, Reachability},
     heartbeat::Heartbeat,
 };
-use super::engine::Engine;
+use super::{engine::Engine, lines::Line};
 use crate::{
     api::{Cluster, names::reason::CLUSTER_CONFIG_INVALID},
     decide::{
@@ -203,18 +203,26 @@ impl Link {
                 return Ended::Renew("there is no way into it");
             }
         };
+        let line = match self.engine.lines.take() {
+            Ok(line) => line,
+            Err(e) => {
+                tracing::warn!(member = %self.name, "failed to set up a client of the hub, trying again: {e:#}");
+                return Ended::Renew("its Cluster cannot be watched");
+            }
+        };
         *self.session.write() = Some(session.clone());
         tokio::select! {
             ended = session.serve(&self.health) => ended,
-            () = self.way_changed(&cluster) => Ended::Renew("its Cluster or its Secret changed"),
+            () = self.way_changed(&line, &cluster) => Ended::Renew("its Cluster or its Secret changed"),
         }
     }
 
     /// Waits until the way into the member is another: its Cluster says so, or the Secret that it names was written.
-    async fn way_changed(&self, cluster: &Cluster) {
+    async fn way_changed(&self, line: &Line, cluster: &Cluster) {
         let way = way(cluster);
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let clusters: Api<Cluster> = Api::all(self.engine.watching.clone());
+        let hub = Client::clone(line);
+        let clusters: Api<Cluster> = Api::all(hub.clone());
         let cluster_changed = async {
             let events =
                 watcher::watcher(clusters, named(self.name.as_str())).default_backoff().applied_objects();
@@ -226,8 +234,7 @@ impl Link {
             }
         };
         let Some(reference) = &cluster.spec.secret_ref else { return cluster_changed.await };
-        let secrets: Api<PartialObjectMeta<Secret>> =
-            Api::namespaced(self.engine.watching.clone(), &reference.namespace);
+        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(hub, &reference.namespace);
         let secret_changed = async {
             let events =
                 watcher::watcher(secrets, named(&reference.name)).default_backoff().touched_objects();
