@@ -93,7 +93,7 @@ impl Link {
             name,
             engine,
         });
-        tokio::spawn(link.clone().run());
+        tokio::spawn(link.clone().keep());
         link
     }
 
@@ -159,6 +159,15 @@ impl Link {
     /// A client of the member that writes, if there is a session.
     pub fn writer(&self) -> Option<kube::Client> {
         self.session.read().as_ref().map(|session| session.writer.clone())
+    }
+
+    /// Runs until it is stopped; a panic costs a session, not the member.
+    async fn keep(self: Arc<Self>) {
+        while let Err(e) = tokio::spawn(self.clone().run()).await {
+            tracing::error!(member = %self.name, "its link broke, it begins anew: {e}");
+            *self.session.write() = None;
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     async fn run(self: Arc<Self>) {

@@ -61,6 +61,12 @@ impl Session {
             || self.seen.lock().copies.contains_key(key)
             || self.is_doubtful(key);
         if !needed {
+            if matches!(desired, Desired::Absent(_)) {
+                // Somebody else removed it first: there is no repair to tell from a change any more.
+                let mut seen = self.seen.lock();
+                seen.applied.remove(key);
+                seen.fights.forget(key);
+            }
             self.engine.report.settle(&self.engine, &self.name, key, desired_note(&desired));
             return Done::Well;
         }
