@@ -94,6 +94,7 @@ fn main() -> ExitCode {
             //
             a_child_that_inherited_our_marks_is_not_touched,
             a_clone_with_our_marks_is_not_touched,
+            a_template_that_says_so_itself_overwrites_what_is_there,
             a_different_object_is_taken_where_conflicts_overwrite,
             a_different_object_stays_where_conflicts_abort_and_it_is_said_why,
             an_equal_object_of_a_user_is_kept_current_and_survives_shrinking,

@@ -180,7 +180,10 @@ impl World {
                 replicas: share.replicas,
             },
             api_version: kind.api_version.clone(),
-            conflict_resolution: share.conflict_resolution.clone(),
+            conflict_resolution: template
+                .conflict_resolution
+                .clone()
+                .unwrap_or_else(|| share.conflict_resolution.clone()),
             retain_replicas: template.retain_replicas,
         }
     }

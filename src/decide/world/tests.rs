@@ -147,6 +147,33 @@ fn a_template_is_placed_where_its_policy_says_and_every_such_cluster_is_told() {
 }
 
 #[test]
+fn a_templates_own_word_on_conflicts_counts_for_more_than_its_policys() {
+    use crate::api::propagation::ConflictResolution::{Abort, Overwrite};
+    let mut stage = Stage::members(&["a"]);
+    let resolution = |stage: &Stage| match stage.world.desired(
+        &stage.view,
+        &cluster_name("a"),
+        &key_of("ConfigMap", "x"),
+        None,
+    ) {
+        Desired::Present(wanted) => wanted.conflict_resolution,
+        other => panic!("{other:?}"),
+    };
+    for (policys, own, then) in [
+        ("Abort", "overwrite", Overwrite),
+        ("Overwrite", "abort", Abort),
+        ("Overwrite", "perhaps", Overwrite),
+        ("Abort", "perhaps", Abort),
+    ] {
+        let says = json!({ "spec": { "conflictResolution": policys } });
+        stage.policy(policy("p", all_of("ConfigMap"), on(&["a"]), says));
+        let own_word = json!({ "work.karmada.io/conflict-resolution": own });
+        stage.template("ConfigMap", "x", json!({ "metadata": { "annotations": own_word } }));
+        assert_eq!(resolution(&stage), then, "{policys} {own}");
+    }
+}
+
+#[test]
 fn a_placement_that_moves_tells_the_old_and_the_new_clusters() {
     let mut stage = Stage::members(&["a", "b", "c"]);
     stage.policy(policy("p", all_of("ConfigMap"), on(&["a"]), json!({})));
