@@ -33,10 +33,10 @@ pub(super) async fn run(hub: Client, view: SharedView, clusters: Arc<Notify>, ch
             Ok(Ok(true)) => changed.notify_one(),
             Ok(Ok(false)) => {}
             Ok(Err(e)) => {
-                tracing::warn!("failed to make certain that Clusters are to leave, trying again: {e}")
+                tracing::warn!("failed to make certain that Clusters are to leave, trying again: {e}");
             }
             Err(_) => {
-                tracing::warn!("failed to make certain that Clusters are to leave, trying again: no answer")
+                tracing::warn!("failed to make certain that Clusters are to leave, trying again: no answer");
             }
         }
         open = !view.read().departures().is_empty();

@@ -153,7 +153,7 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
         match why {
             NoTemplate => assert!(matches!(removal.certain, Certainty::NoTemplate(_))),
             NoPolicy | Elsewhere | NotNamed | NamedByNone => {
-                assert_eq!(removal.certain, Certainty::Policies("p".into()))
+                assert_eq!(removal.certain, Certainty::Policies("p".into()));
             }
             Leaving | LeavingBehindNothing => assert_eq!(removal.certain, Certainty::Given),
         }
@@ -194,7 +194,26 @@ fn take(overwrite: bool, data: Value, change: impl FnOnce(&mut ObjectMeta)) -> R
         ..ObjectMeta::default()
     };
     change(&mut metadata);
-    taking_over(&key("ConfigMap"), &wanted, &live, &observed(&metadata, "ConfigMap"), "v1")
+    taking_over(&key("ConfigMap"), &wanted, &live, &observed(&metadata, "ConfigMap"), "v1", false)
+}
+
+#[test]
+fn what_another_hub_left_in_a_member_that_was_taken_over_is_overwritten_where_the_policy_says_so() {
+    let other = r#"{"format":1,"hub":"other","template":"1","group":"","kind":"ConfigMap","namespace":"shop","name":"x"}"#;
+    let live = json!({ "kind": "ConfigMap", "metadata": { "name": "x" }, "data": { "a": "b" } });
+    let mut metadata = ObjectMeta { resource_version: Some("5".to_owned()), ..ObjectMeta::default() };
+    annotate(annotation::ORIGIN, other)(&mut metadata);
+    let there = observed(&metadata, "ConfigMap");
+    let take = |overwrite, taken_over| {
+        taking_over(&key("ConfigMap"), &wanted("ConfigMap", overwrite), &live, &there, "v1", taken_over)
+    };
+    let Ok(Action::Apply(rendered, version)) = take(true, true) else { panic!("not taken") };
+    assert_eq!(&*version, "5");
+    let marks = &rendered.body["metadata"]["annotations"];
+    assert!(marks.get(annotation::ADOPTED).is_none(), "a hub put it there, and so a hub removes it: {marks}");
+    let refused = take(false, true).unwrap_err();
+    assert!(refused.contains("Overwrite") && !refused.contains("--take-over"), "{refused}");
+    assert!(take(true, false).unwrap_err().contains("--take-over"));
 }
 
 #[test]
