@@ -69,6 +69,7 @@ fn main() -> ExitCode {
             what_a_workload_names_goes_along_and_goes_when_it_is_no_longer_named,
             what_a_workload_names_follows_it_to_another_member,
             what_a_policy_of_its_own_places_does_not_go_with_a_workload,
+            what_a_preserved_workload_names_is_preserved_with_it,
             //
             a_changed_copy_is_put_right,
             a_deleted_copy_is_made_again,
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
             //
             a_child_that_inherited_our_marks_is_not_touched,
             a_clone_with_our_marks_is_not_touched,
+            a_template_that_says_so_itself_overwrites_what_is_there,
             a_different_object_is_taken_where_conflicts_overwrite,
             a_different_object_stays_where_conflicts_abort_and_it_is_said_why,
             an_equal_object_of_a_user_is_kept_current_and_survives_shrinking,

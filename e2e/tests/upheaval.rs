@@ -17,12 +17,13 @@ use tombolo_e2e::{
 
 fn main() -> ExitCode {
     suite::run(
-        Spec::api(2).bare(),
+        Spec::api(2).bare().audited(),
         tests![
             a_copy_goes_whose_template_was_deleted_while_the_hub_was_down,
             a_copy_goes_whose_kind_lost_its_last_policy_while_the_hub_was_down,
             a_restart_takes_away_nothing_and_sends_nothing_that_is_never_sent,
             nothing_is_deleted_because_the_kind_of_policies_was_deleted_and_made_again,
+            nothing_is_taken_from_members_because_the_kind_of_clusters_was_deleted_and_made_again,
             a_policy_for_all_secrets_of_the_hub_leaks_no_tokens,
             a_tainted_member_gets_nothing_new_unless_that_is_tolerated,
             namespaces_are_not_made_where_the_hub_is_told_so,
@@ -192,6 +193,52 @@ async fn nothing_is_deleted_because_the_kind_of_policies_was_deleted_and_made_ag
     turn.scene.apply(HUB, [places("p", &["ConfigMap one"], &[1])]).await?;
     turn.scene.is_in_exactly(&[1], "ConfigMap one").await?;
     turn.scene.still_says(1, "ConfigMap one", "/metadata/uid", before).await
+}
+
+async fn nothing_is_taken_from_members_because_the_kind_of_clusters_was_deleted_and_made_again(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let turn = Turn::take(&bed, "clusters-again", &[]).await?;
+    let scene = &turn.scene;
+    for member in [1, 2] {
+        bed.prepare_member(member)?;
+    }
+    sent(scene, places("p", &["ConfigMap one"], &[1, 2])).await?;
+    let ports = json!([{ "port": 80, "protocol": "TCP" }]);
+    let import =
+        object("ServiceImport", "serve", json!({ "spec": { "type": "ClusterSetIP", "ports": ports } }));
+    scene.apply(HUB, [import, places("q", &["ServiceImport serve"], &[1, 2])]).await?;
+    scene.arrives(&[1, 2], "ServiceImport serve").await?;
+    let marks: Vec<_> =
+        bed.members.iter().map(|member| bed.audit(&member.name).mark()).collect::<Result<_>>()?;
+    let crd = "CustomResourceDefinition clusters.cluster.karmada.io";
+    scene.delete(HUB, &[crd]).await?;
+    scene.goes(&[HUB], crd).await?;
+    let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/tombolo-hub/crds");
+    bed.kubectl("hub").run(&["apply", "--server-side", "-f", crds])?;
+    bed.kubectl("hub").run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", crds])?;
+    fleet::register_all(&bed).await?;
+    scene.settles().await?;
+    for (member, mark) in bed.members.iter().zip(marks) {
+        let mut taken = bed.audit(&member.name).by_hub(mark)?;
+        taken.retain(|request| {
+            let about = &request.object_ref;
+            let gone = request.verb.starts_with("delete") && about.name != "the-marker";
+            gone || ["one", "serve"].contains(&&*about.name)
+        });
+        ensure!(taken.is_empty(), "in {}: {taken:?}", member.name);
+    }
+    // They are members as before, and one can still leave.
+    scene.apply(HUB, [config_map("one", json!({ "a": "c" }))]).await?;
+    scene.says(1, "ConfigMap one", "/data/a", "c").await?;
+    scene.says(2, "ConfigMap one", "/data/a", "c").await?;
+    scene.delete(HUB, &["Cluster member2"]).await?;
+    scene.goes(&[HUB], "Cluster member2").await?;
+    scene.is_absent(&[2], "ServiceImport serve").await?;
+    let copy = scene.field(2, "ConfigMap one", "/metadata").await?.to_string();
+    ensure!(!copy.contains("tombolo"), "it was not let go: {copy}");
+    scene.delete(HUB, &["ServiceImport serve"]).await?;
+    scene.goes(&[1], "ServiceImport serve").await
 }
 
 async fn a_policy_for_all_secrets_of_the_hub_leaks_no_tokens(bed: Arc<Bed>) -> Result<()> {

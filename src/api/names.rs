@@ -109,6 +109,8 @@ pub mod annotation {
 
 /// Labels, annotations and taints of Karmada that mean here what they mean there.
 pub mod karmada {
+    /// Annotation of a template: what happens to an object of the same name in a member, whatever its policy says.
+    pub const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
     /// Label, or annotation, of a template: `"true"` leaves `spec.replicas` to the member.
     pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
     /// Label on a Namespace: `"true"` does not make it in members.

@@ -114,13 +114,15 @@ pub fn action(key: &ObjectKey, desired: &Desired, observed: Option<&Observed>, a
     }
 }
 
-/// Judges what is there without our label, read live; or says why it stays as it is.
+/// Judges what is there without our label, read live; or says why it stays as it is. What another hub left in a member that was taken
+/// over from it is ours to overwrite.
 pub fn taking_over(
     key: &ObjectKey,
     wanted: &Wanted,
     live: &Value,
     observed: &Observed,
     api_version: &str,
+    taken_over: bool,
 ) -> Result<Action, String> {
     match &observed.ownership {
         Ownership::Ours(_) => return Ok(present(wanted, observed, api_version)),
@@ -128,6 +130,14 @@ pub fn taking_over(
             return Err(format!(
                 "{key} is there and is marked by a newer release of Tombolo: it stays as it is"
             ));
+        }
+        Ownership::OtherHub(hub) if taken_over => {
+            // Both write under the same name, so an apply takes away what the other hub's template had beyond ours: that is no adoption.
+            if wanted.conflict_resolution != ConflictResolution::Overwrite {
+                return Err(format!(
+                    "{key} is there and was left by another hub ({hub}): it stays as it is; delete it there, or set conflictResolution: Overwrite in the policy"
+                ));
+            }
         }
         Ownership::OtherHub(hub) => {
             return Err(format!(
@@ -146,7 +156,8 @@ pub fn taking_over(
     if is_older(&adopted.body, observed) {
         return Ok(Action::Leave("the cluster has a newer one: it stays as it is".to_owned()));
     }
-    if copy::says_all(live, &adopted.body) {
+    let others = matches!(observed.ownership, Ownership::OtherHub(_));
+    if !others && copy::says_all(live, &adopted.body) {
         return Ok(Action::Apply(adopted, observed.resource_version.clone()));
     }
     if wanted.conflict_resolution == ConflictResolution::Overwrite {
@@ -185,14 +196,15 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
     let held = &observed.held;
     let certain = match why {
         Absence::NoTemplate => Certainty::NoTemplate(origin.clone()),
-        Absence::NoPolicy | Absence::Elsewhere | Absence::NotNamed => {
+        Absence::NoPolicy | Absence::Elsewhere | Absence::NotNamed | Absence::NamedByNone => {
             Certainty::Policies(observed.policies.clone())
         }
         Absence::Leaving | Absence::LeavingBehindNothing => Certainty::Given,
     };
     let stays = match why {
         Absence::Leaving => true,
-        Absence::NoTemplate => held.preserve,
+        // What a workload names is kept with it: a preserved one would not run without.
+        Absence::NoTemplate | Absence::NamedByNone => held.preserve,
         _ => false,
     };
     let let_go = stays || observed.adopted || (cascades(&key.kind) && !held.delete_with_policy);

@@ -3,6 +3,7 @@
 //! Feed it by `apply_…`, `delete_…` and `retain_…`, a kind each; ask it by [`super::admit`]. It keeps of each object what a
 //! verdict needs and no more. The same objects make the same view, in whatever order they came.
 
+mod departures;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,11 @@ use k8s_openapi::api::core::v1 as core;
 use kube::core::ObjectMeta;
 use serde::Serialize;
 
-pub use self::template::{Offer, PORTS, Template, resolves};
+use self::departures::Departures;
+pub use self::{
+    departures::{ClusterKind, Departure},
+    template::{Offer, PORTS, Template, resolves},
+};
 use super::{
     admit::cidr::{self, Cidr},
     freshness::Silence,
@@ -37,6 +42,8 @@ pub type ExportRecord = Export;
 #[derive(Debug)]
 pub struct View {
     members: BTreeMap<ClusterName, Member>,
+    /// Members whose Clusters are being deleted, or gone.
+    departures: Departures,
     ids: BTreeMap<ClusterName, Box<str>>,
     pods: BTreeMap<ClusterName, Box<[Cidr]>>,
     propagations: Propagations,
@@ -119,6 +126,7 @@ impl View {
     pub fn new(system_namespace: &str) -> Self {
         Self {
             members: BTreeMap::new(),
+            departures: Departures::default(),
             ids: BTreeMap::new(),
             pods: BTreeMap::new(),
             propagations: Propagations::new(system_namespace),

@@ -225,9 +225,15 @@ impl World {
             self.dependents.entry(dependency.clone()).or_default().insert(key.clone());
         }
         named.extend(template.dependencies.iter().cloned());
-        self.templates.insert(key.clone(), template);
+        let new = self.templates.insert(key.clone(), template).is_none();
         let mut dirty = self.look_at(view, key);
         dirty.extend(self.look_at_named(view, &named));
+        if new {
+            // A copy that had lost its template has it again: what it may have named is certain.
+            for cluster in self.holders(key) {
+                dirty.extend(self.dependencies_in(cluster, Some(&key.namespace)));
+            }
+        }
         dirty
     }
 
@@ -319,6 +325,10 @@ impl World {
         // What it names may be there for its sake alone.
         let named = self.templates.get(key).into_iter().flat_map(|template| &template.dependencies);
         dirty.extend(named.map(|named| (cluster.clone(), named.clone())));
+        if !self.templates.contains_key(key) && !self.holders(key).any(|holder| holder == cluster) {
+            // Without a template it may have named anything.
+            dirty.extend(self.dependencies_in(cluster, Some(&key.namespace)));
+        }
         dirty
     }
 
@@ -329,7 +339,9 @@ impl World {
         }
         let open: Vec<_> = self.assigned.iter().filter(|(_, assignment)| assignment.undecided).collect();
         let open: Vec<_> = open.into_iter().map(|(key, _)| key.clone()).collect();
-        open.iter().flat_map(|key| self.look_at(view, key)).collect()
+        let mut dirty: Dirty = open.iter().flat_map(|key| self.look_at(view, key)).collect();
+        dirty.extend(self.dependencies_in(cluster, None));
+        dirty
     }
 
     /// Forgets a member that is gone.

@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
+use kube::{Api, Client};
 
 use super::engine::Engine;
 use crate::decide::{
     copy::{ObjectKey, Origin},
+    view::ClusterKind,
     world::Absence,
 };
 
@@ -18,6 +19,16 @@ const POLICY_KINDS: [&str; 2] =
 /// Those of what services are made of.
 const SERVICE_KINDS: [&str; 2] =
     ["serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io"];
+
+/// The definition of Clusters as it is now, if there is one.
+pub(super) async fn cluster_kind(hub: &Client) -> kube::Result<Option<ClusterKind>> {
+    let crds: Api<CustomResourceDefinition> = Api::all(hub.clone());
+    let crd = crds.get_metadata_opt(&format!("clusters.{}", crate::api::cluster::GROUP)).await?;
+    Ok(crd.map(|crd| ClusterKind {
+        made: crd.metadata.creation_timestamp.map_or(0, |made| made.0.as_second()),
+        deleting: crd.metadata.deletion_timestamp.is_some(),
+    }))
+}
 
 /// Whether a template is gone, and not its whole kind.
 pub(super) async fn template_is_gone(

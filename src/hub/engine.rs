@@ -18,7 +18,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{link::Link, report::Report, served::Served};
+use super::{lines::Lines, link::Link, report::Report, served::Served};
 use crate::{
     decide::{
         action::{Certainty, Observed},
@@ -41,6 +41,8 @@ pub struct Engine {
     pub hub: Client,
     /// Watches on the hub.
     pub watching: Client,
+    /// Watches on the hub of which every member has some.
+    pub lines: Lines,
     /// Writes on the hub, while this replica leads.
     pub writer: Client,
     /// Whether this replica leads.
@@ -78,6 +80,8 @@ pub struct Parts {
     pub hub: Client,
     /// Watches on the hub.
     pub watching: Client,
+    /// Watches on the hub of which every member has some.
+    pub lines: Lines,
     /// Writes on the hub, while this replica leads.
     pub writer: Client,
     /// Whether this replica leads.
@@ -107,11 +111,23 @@ impl fmt::Debug for Engine {
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { hub, watching, writer, claim, view, metrics, namespace, create_namespaces, id, rules } =
-            parts;
+        let Parts {
+            hub,
+            watching,
+            lines,
+            writer,
+            claim,
+            view,
+            metrics,
+            namespace,
+            create_namespaces,
+            id,
+            rules,
+        } = parts;
         Self {
             hub,
             watching,
+            lines,
             writer,
             claim,
             view,

@@ -17,7 +17,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt, core::PartialObjectMeta};
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use kube_runtime::{WatchStreamExt, watcher};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
@@ -27,9 +27,9 @@ pub use self::{
     health::{Health, Reachability},
     heartbeat::Heartbeat,
 };
-use super::engine::Engine;
+use super::{engine::Engine, lines::Line};
 use crate::{
-    api::{Cluster, cluster::ClusterSpec, names::reason::CLUSTER_CONFIG_INVALID},
+    api::{Cluster, names::reason::CLUSTER_CONFIG_INVALID},
     decide::{
         copy::ObjectKey,
         ids::{ClusterName, ServiceKey},
@@ -62,9 +62,11 @@ enum Ended {
     Renew(&'static str),
 }
 
-/// What of a Cluster leads into the member.
-fn way(spec: &ClusterSpec) -> impl PartialEq + use<> {
+/// What of a Cluster leads into the member. One that was made anew is read anew.
+fn way(cluster: &Cluster) -> impl PartialEq + use<> {
+    let spec = &cluster.spec;
     (
+        cluster.uid(),
         spec.api_endpoint.clone(),
         spec.secret_ref.clone(),
         spec.insecure_skip_tls_verification,
@@ -91,7 +93,7 @@ impl Link {
             name,
             engine,
         });
-        tokio::spawn(link.clone().run());
+        tokio::spawn(link.clone().keep());
         link
     }
 
@@ -159,6 +161,15 @@ impl Link {
         self.session.read().as_ref().map(|session| session.writer.clone())
     }
 
+    /// Runs until it is stopped; a panic costs a session, not the member.
+    async fn keep(self: Arc<Self>) {
+        while let Err(e) = tokio::spawn(self.clone().run()).await {
+            tracing::error!(member = %self.name, "its link broke, it begins anew: {e}");
+            *self.session.write() = None;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     async fn run(self: Arc<Self>) {
         loop {
             let ended = tokio::select! {
@@ -201,31 +212,38 @@ impl Link {
                 return Ended::Renew("there is no way into it");
             }
         };
+        let line = match self.engine.lines.take() {
+            Ok(line) => line,
+            Err(e) => {
+                tracing::warn!(member = %self.name, "failed to set up a client of the hub, trying again: {e:#}");
+                return Ended::Renew("its Cluster cannot be watched");
+            }
+        };
         *self.session.write() = Some(session.clone());
         tokio::select! {
             ended = session.serve(&self.health) => ended,
-            () = self.way_changed(&cluster) => Ended::Renew("its Cluster or its Secret changed"),
+            () = self.way_changed(&line, &cluster) => Ended::Renew("its Cluster or its Secret changed"),
         }
     }
 
     /// Waits until the way into the member is another: its Cluster says so, or the Secret that it names was written.
-    async fn way_changed(&self, cluster: &Cluster) {
-        let way = way(&cluster.spec);
+    async fn way_changed(&self, line: &Line, cluster: &Cluster) {
+        let way = way(cluster);
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let clusters: Api<Cluster> = Api::all(self.engine.watching.clone());
+        let hub = Client::clone(line);
+        let clusters: Api<Cluster> = Api::all(hub.clone());
         let cluster_changed = async {
             let events =
                 watcher::watcher(clusters, named(self.name.as_str())).default_backoff().applied_objects();
             pin_mut!(events);
             while let Some(event) = events.next().await {
-                if event.is_ok_and(|now| self::way(&now.spec) != way) {
+                if event.is_ok_and(|now| self::way(&now) != way) {
                     return;
                 }
             }
         };
         let Some(reference) = &cluster.spec.secret_ref else { return cluster_changed.await };
-        let secrets: Api<PartialObjectMeta<Secret>> =
-            Api::namespaced(self.engine.watching.clone(), &reference.namespace);
+        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(hub, &reference.namespace);
         let secret_changed = async {
             let events =
                 watcher::watcher(secrets, named(&reference.name)).default_backoff().touched_objects();

@@ -7,7 +7,6 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::future::join_all;
 use k8s_openapi::{
     api::core::v1::Taint,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 use kube::{
@@ -18,6 +17,7 @@ use kube_runtime::events::{Event, EventType};
 use serde_json::json;
 
 use super::{
+    certainty::cluster_kind,
     engine::Engine,
     farewell,
     link::{Heartbeat, Link, Reachability},
@@ -46,6 +46,10 @@ const SOON: Duration = Duration::from_millis(500);
 const TOGETHER: Duration = Duration::from_millis(500);
 /// So many seconds an agent has to remove what it made, before that is done without it.
 const AGENTS_TIME: i64 = 60;
+/// So many seconds a member has to be cleared that is to leave in any case.
+const FORCED: i64 = 60;
+/// What the removal of what joining made may take.
+const LAST_STEP: Duration = Duration::from_secs(15);
 /// What one look at a member may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -226,6 +230,25 @@ fn tell_trust(engine: &Engine, cluster: &Cluster, before: &[Condition], after: &
 
 /// Keeps objects that are not there yet away from a member that is not well, by Karmada's own taints.
 async fn write_taints(clusters: &Api<Cluster>, cluster: &Cluster, health: &Reachability) -> kube::Result<()> {
+    let Some(taints) = tainted(&cluster.spec.taints, health) else { return Ok(()) };
+    let patch = |taints: &[Taint], of: &Cluster| {
+        let patch = json!({ "spec": { "taints": taints }, "metadata": { "resourceVersion": of.metadata.resource_version } });
+        Patch::Merge(patch)
+    };
+    let name = cluster.name_any();
+    match clusters.patch(&name, &PatchParams::default(), &patch(&taints, cluster)).await {
+        // Its status was just written, or somebody else's taints: those are not to be undone.
+        Err(kube::Error::Api(status)) if status.is_conflict() => {
+            let now = clusters.get(&name).await?;
+            let Some(taints) = tainted(&now.spec.taints, health) else { return Ok(()) };
+            clusters.patch(&name, &PatchParams::default(), &patch(&taints, &now)).await.map(drop)
+        }
+        done => done.map(drop),
+    }
+}
+
+/// The taints of a member by its health, where those that it has are others.
+fn tainted(before: &[Taint], health: &Reachability) -> Option<Vec<Taint>> {
     let wanted = match health {
         Reachability::Ready(_) => None,
         Reachability::Unreachable(_) => Some(karmada::TAINT_UNREACHABLE),
@@ -233,10 +256,9 @@ async fn write_taints(clusters: &Api<Cluster>, cluster: &Cluster, health: &Reach
     };
     let ours = [karmada::TAINT_UNREACHABLE, karmada::TAINT_NOT_READY];
     let is = |taint: &Taint, key: &str| taint.key == key && taint.effect == "NoSchedule";
-    let kept =
-        cluster.spec.taints.iter().filter(|taint| {
-            !ours.iter().any(|key| is(taint, key)) || wanted.is_some_and(|key| is(taint, key))
-        });
+    let kept = before
+        .iter()
+        .filter(|taint| !ours.iter().any(|key| is(taint, key)) || wanted.is_some_and(|key| is(taint, key)));
     let mut taints: Vec<Taint> = kept.cloned().collect();
     if let Some(key) = wanted.filter(|key| !taints.iter().any(|taint| is(taint, key))) {
         taints.push(Taint {
@@ -246,19 +268,7 @@ async fn write_taints(clusters: &Api<Cluster>, cluster: &Cluster, health: &Reach
             value: None,
         });
     }
-    if taints == cluster.spec.taints {
-        return Ok(());
-    }
-    let patch = json!({ "spec": { "taints": taints }, "metadata": { "resourceVersion": cluster.metadata.resource_version } });
-    match clusters.patch(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-        // Its status was just written; the next look has it.
-        Err(kube::Error::Api(status)) if status.is_conflict() => {
-            let cluster = clusters.get(&cluster.name_any()).await?;
-            let patch = json!({ "spec": { "taints": taints }, "metadata": { "resourceVersion": cluster.metadata.resource_version } });
-            clusters.patch(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
-        }
-        done => done.map(drop),
-    }
+    (taints != before).then_some(taints)
 }
 
 /// Sees a member off: its copies are let go or deleted, then what `tombolo join` made there goes, then its Cluster.
@@ -269,11 +279,18 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
     let health = link.health.confirmed();
     let well = matches!(health, Some(Reachability::Ready(_)));
     let unauthorized = matches!(health, Some(Reachability::Unauthorized(_)));
-    let kind_goes = kind_is_going(engine).await?;
+    let kind_goes = cluster_kind(&engine.hub).await?.is_none_or(|kind| kind.deleting);
     if kind_goes {
         tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
     } else if well {
-        if !link.is_clear() {
+        // It answers, but something there may never go: a right is missing, a finalizer stays.
+        let forced = asked(annotation::FORCE_UNJOIN) && leaving_for(cluster, clock::seconds()) > FORCED;
+        if forced && !link.is_clear() {
+            tracing::warn!(
+                member = name,
+                "not all could be removed from it: it leaves all the same, as asked"
+            );
+        } else if !link.is_clear() {
             link.look_at_everything();
             let failed = engine.report.failures(&link.name);
             let left = if failed == 0 {
@@ -296,7 +313,15 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
         // Our token goes with it: whoever goes on after an interruption has to know why.
         say(&clusters, cluster, reason::LAST_STEP, "what joining made in the member is removed".to_owned())
             .await?;
-        leave::leave(&member, &engine.id(), name).await?;
+        match tokio::time::timeout(LAST_STEP, leave::leave(&member, &engine.id(), name)).await {
+            Ok(Ok(())) => {}
+            failed if forced => tracing::warn!(
+                member = name,
+                "failed to remove what joining made there: it leaves all the same, as asked: {failed:?}"
+            ),
+            Ok(failed) => failed?,
+            Err(_) => anyhow::bail!("what joining made there could not be removed in time"),
+        }
     } else if unauthorized && at_last_step(cluster) {
         tracing::info!(member = name, "it left before an interruption");
     } else if !asked(annotation::FORCE_UNJOIN) {
@@ -307,6 +332,10 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
         let rest: Vec<_> = cluster.finalizers().iter().filter(|name| *name != finalizer::MEMBER).collect();
         let patch = json!({ "metadata": { "finalizers": rest, "resourceVersion": cluster.metadata.resource_version } });
         clusters.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    }
+    if kind_goes {
+        // It works on by what it knows: its Cluster may come again with its kind.
+        return Ok(());
     }
     link.stop();
     tracing::info!(member = name, "it left");
@@ -334,9 +363,7 @@ async fn agent_is_done(
     if left.is_empty() {
         return Ok(true);
     }
-    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    let since = conditions.into_iter().find(|of| of.type_ == condition::LEAVING);
-    let waited = since.map_or(0, |since| clock::seconds() - since.last_transition_time.0.as_second());
+    let waited = leaving_for(cluster, clock::seconds());
     if link.health.agent() != Some(Heartbeat::Beats) || waited > AGENTS_TIME {
         tracing::warn!(member = %link.name, "its agent does not remove {}: it is done without it", left.said());
         farewell::remove(member, &left).await?;
@@ -347,11 +374,11 @@ async fn agent_is_done(
     Ok(false)
 }
 
-/// Whether Clusters vanish because their kind does: then no member is touched.
-async fn kind_is_going(engine: &Engine) -> kube::Result<bool> {
-    let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
-    let crd = crds.get_metadata_opt(&format!("clusters.{}", crate::api::cluster::GROUP)).await?;
-    Ok(crd.is_none_or(|crd| crd.metadata.deletion_timestamp.is_some()))
+/// For how many seconds a member has been leaving.
+fn leaving_for(cluster: &Cluster, now: i64) -> i64 {
+    let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let since = conditions.find(|of| of.type_ == condition::LEAVING);
+    since.map_or(0, |since| now - since.last_transition_time.0.as_second())
 }
 
 fn at_last_step(cluster: &Cluster) -> bool {
@@ -394,4 +421,33 @@ fn set_condition(conditions: &mut Vec<Condition>, type_: &str, status: &str, rea
 
 fn now() -> Time {
     Time(clock::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_leaving_since_its_condition_says_so() {
+        let mut cluster = Cluster::new("a", crate::api::cluster::ClusterSpec::default());
+        assert_eq!(leaving_for(&cluster, 100), 0, "it does not say so yet");
+        let conditions = &mut cluster.status.get_or_insert_default().conditions;
+        set_condition(conditions, condition::LEAVING, "True", reason::PENDING, String::new());
+        let since = conditions[0].last_transition_time.0.as_second();
+        assert_eq!(leaving_for(&cluster, since + FORCED), FORCED);
+    }
+
+    #[test]
+    fn taints_of_health_come_and_go_and_a_users_own_stay() {
+        let own = Taint { key: "own".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+        let keys = |taints: Option<Vec<Taint>>| {
+            taints.map(|all| all.into_iter().map(|taint| taint.key).collect::<Vec<_>>())
+        };
+        let (well, lost) = (Reachability::Ready("v1".to_owned()), Reachability::Unreachable(String::new()));
+        assert_eq!(tainted(std::slice::from_ref(&own), &well), None);
+        let both = tainted(&[own], &lost).unwrap();
+        assert_eq!(keys(Some(both.clone())).unwrap(), ["own", karmada::TAINT_UNREACHABLE]);
+        assert_eq!(tainted(&both, &lost), None, "it is said once");
+        assert_eq!(keys(tainted(&both, &well)).unwrap(), ["own"]);
+    }
 }

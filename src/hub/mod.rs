@@ -3,10 +3,12 @@
 //! [`run`] is the only entry; it wires everything and ends when any of it does. [`watches`] keeps the view that admission reads.
 
 mod certainty;
+mod departures;
 pub mod engine;
 mod farewell;
 pub mod freshness;
 pub mod identity;
+pub mod lines;
 pub mod link;
 pub mod members;
 pub mod page;
@@ -27,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     engine::{Engine, Parts},
+    lines::Lines,
     page::Page,
 };
 use crate::{
@@ -185,6 +188,7 @@ async fn propagate(
         id: hub_id(&hub, &told.namespace).await,
         hub,
         watching: client(config, None)?,
+        lines: Lines::new(config.clone()),
         writer: client(config, Some(claim.clone()))?,
         claim: claim.clone(),
         view,

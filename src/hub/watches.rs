@@ -14,6 +14,7 @@ use kube_runtime::{
 use serde::de::DeserializeOwned;
 use tokio::{sync::Notify, task::JoinSet};
 
+use super::departures;
 use crate::{
     api::{
         Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
@@ -43,13 +44,16 @@ pub fn start(
     readiness: &Readiness,
 ) -> JoinSet<()> {
     let mut watches = JoinSet::new();
-    let mut follow = Follow { client, view, changed, readiness, watches: &mut watches };
+    let clusters = Arc::new(Notify::new());
+    watches.spawn(departures::run(client.clone(), view.clone(), clusters.clone(), changed.clone()));
+    let mut follow = Follow { client, view, changed: &clusters, readiness, watches: &mut watches };
     follow.kind::<Cluster, _>(Kind {
         key: by_name,
-        apply: View::apply_cluster,
-        delete: |view, name| view.delete_cluster(name),
-        retain: View::retain_clusters,
+        apply: View::see_cluster,
+        delete: |view, name| view.miss_cluster(name),
+        retain: View::miss_clusters,
     });
+    follow.changed = changed;
     follow.kind::<Namespace, _>(Kind {
         key: by_name,
         apply: View::apply_namespace,

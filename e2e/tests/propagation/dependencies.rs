@@ -69,6 +69,24 @@ pub(crate) async fn what_a_workload_names_goes_along_and_goes_when_it_is_no_long
     Ok(())
 }
 
+pub(crate) async fn what_a_preserved_workload_names_is_preserved_with_it(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "deps-preserved").await?;
+    scene.apply(HUB, needed()).await?;
+    let preserving = with(policy(&[1]), json!({ "spec": { "preserveResourcesOnDeletion": true } }));
+    scene.apply(HUB, [needing(), preserving]).await?;
+    for what in NEEDED {
+        scene.arrives(&[1], what).await?;
+    }
+    scene.arrives(&[1], "Deployment web").await?;
+    scene.delete(HUB, &["Deployment web"]).await?;
+    for what in NEEDED.into_iter().chain(["Deployment web"]) {
+        // Let go, which only what is still there can be.
+        scene.says(1, what, "/metadata/annotations/tombolo.dev~1origin", Value::Null).await?;
+        scene.find(1, what).await?;
+    }
+    Ok(())
+}
+
 pub(crate) async fn what_a_workload_names_follows_it_to_another_member(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "deps-move").await?;
     scene.apply(HUB, needed()).await?;

@@ -7,7 +7,7 @@ use kube::{Api, api::DynamicObject, core::GroupVersionKind};
 use serde_json::{Value, json};
 use tombolo_e2e::{
     bed::Bed,
-    scene::{HUB, PATIENCE, Scene, config_map, object, places, with},
+    scene::{HUB, PATIENCE, Scene, annotated, config_map, object, places, with},
     wait::until,
 };
 
@@ -35,6 +35,16 @@ pub(crate) async fn a_clone_with_our_marks_is_not_touched(bed: Arc<Bed>) -> Resu
     scene.apply(HUB, [config_map("two", json!({ "a": "b" })), places("q", &["ConfigMap two"], &[1])]).await?;
     scene.reports("PropagationPolicy q", "Failed", &["is not ours and differs"]).await?;
     scene.still_says(1, "ConfigMap two", "/data/a", "mine").await
+}
+
+pub(crate) async fn a_template_that_says_so_itself_overwrites_what_is_there(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "own-word").await?;
+    scene.apply(1, [scene.here(), config_map("one", json!({ "a": "mine" }))]).await?;
+    scene.apply(HUB, [config_map("one", json!({ "a": "b" })), places("p", &["ConfigMap one"], &[1])]).await?;
+    scene.reports("PropagationPolicy p", "Failed", &["is not ours and differs"]).await?;
+    let own_word = "work.karmada.io/conflict-resolution";
+    scene.apply(HUB, [annotated(config_map("one", json!({ "a": "b" })), own_word, "overwrite")]).await?;
+    scene.says(1, "ConfigMap one", "/data/a", "b").await
 }
 
 pub(crate) async fn a_child_that_inherited_our_marks_is_not_touched(bed: Arc<Bed>) -> Result<()> {

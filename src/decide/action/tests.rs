@@ -137,10 +137,11 @@ fn annotate(key: &'static str, value: &'static str) -> impl FnOnce(&mut ObjectMe
 
 #[test]
 fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
-    use Absence::{Elsewhere, Leaving, LeavingBehindNothing, NoPolicy, NoTemplate, NotNamed};
+    use Absence::{Elsewhere, Leaving, LeavingBehindNothing, NamedByNone, NoPolicy, NoTemplate, NotNamed};
     for (why, let_go) in [
         (Elsewhere, false),
         (NotNamed, false),
+        (NamedByNone, false),
         (LeavingBehindNothing, false),
         (Leaving, true),
         (NoTemplate, false),
@@ -151,7 +152,9 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
         assert_eq!(&*removal.uid, "7");
         match why {
             NoTemplate => assert!(matches!(removal.certain, Certainty::NoTemplate(_))),
-            NoPolicy | Elsewhere | NotNamed => assert_eq!(removal.certain, Certainty::Policies("p".into())),
+            NoPolicy | Elsewhere | NotNamed | NamedByNone => {
+                assert_eq!(removal.certain, Certainty::Policies("p".into()));
+            }
             Leaving | LeavingBehindNothing => assert_eq!(removal.certain, Certainty::Given),
         }
         assert!(
@@ -159,7 +162,11 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
             "adopted: {why:?}"
         );
     }
-    assert!(removal("ConfigMap", NoTemplate, annotate(annotation::PRESERVE_ON_DELETION, "true")).let_go);
+    let preserved =
+        |why| removal("ConfigMap", why, annotate(annotation::PRESERVE_ON_DELETION, "true")).let_go;
+    assert!(preserved(NoTemplate));
+    assert!(preserved(NamedByNone), "what named it was deleted, and preserved");
+    assert!(!preserved(NotNamed), "what named it moved");
     assert!(
         !removal("ConfigMap", Elsewhere, annotate(annotation::PRESERVE_ON_DELETION, "true")).let_go,
         "only with its template"
@@ -187,7 +194,26 @@ fn take(overwrite: bool, data: Value, change: impl FnOnce(&mut ObjectMeta)) -> R
         ..ObjectMeta::default()
     };
     change(&mut metadata);
-    taking_over(&key("ConfigMap"), &wanted, &live, &observed(&metadata, "ConfigMap"), "v1")
+    taking_over(&key("ConfigMap"), &wanted, &live, &observed(&metadata, "ConfigMap"), "v1", false)
+}
+
+#[test]
+fn what_another_hub_left_in_a_member_that_was_taken_over_is_overwritten_where_the_policy_says_so() {
+    let other = r#"{"format":1,"hub":"other","template":"1","group":"","kind":"ConfigMap","namespace":"shop","name":"x"}"#;
+    let live = json!({ "kind": "ConfigMap", "metadata": { "name": "x" }, "data": { "a": "b" } });
+    let mut metadata = ObjectMeta { resource_version: Some("5".to_owned()), ..ObjectMeta::default() };
+    annotate(annotation::ORIGIN, other)(&mut metadata);
+    let there = observed(&metadata, "ConfigMap");
+    let take = |overwrite, taken_over| {
+        taking_over(&key("ConfigMap"), &wanted("ConfigMap", overwrite), &live, &there, "v1", taken_over)
+    };
+    let Ok(Action::Apply(rendered, version)) = take(true, true) else { panic!("not taken") };
+    assert_eq!(&*version, "5");
+    let marks = &rendered.body["metadata"]["annotations"];
+    assert!(marks.get(annotation::ADOPTED).is_none(), "a hub put it there, and so a hub removes it: {marks}");
+    let refused = take(false, true).unwrap_err();
+    assert!(refused.contains("Overwrite") && !refused.contains("--take-over"), "{refused}");
+    assert!(take(true, false).unwrap_err().contains("--take-over"));
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn change(
         }
         (_, Desired::Present(_)) => (CopyAction::Create, Vec::new(), by),
         (Desired::Present(old), Desired::Absent(why)) => {
-            let kept = old.is_preserved() && *why == Absence::NoTemplate;
+            let kept = old.is_preserved() && matches!(why, Absence::NoTemplate | Absence::NamedByNone);
             let cascading = cascades(&key.kind) && !old.goes_with_policy();
             let action = if kept || cascading || *why == Absence::Leaving {
                 CopyAction::LetGo
@@ -101,7 +101,10 @@ fn change(
                 Absence::NoTemplate => "it is deleted on the hub".to_owned(),
                 Absence::Elsewhere => format!("{by} does not place it there"),
                 Absence::NoPolicy => "its policy goes, and asked for that".to_owned(),
-                Absence::NotNamed => "nothing there names it any more".to_owned(),
+                Absence::NamedByNone if kept => {
+                    "preserveResourcesOnDeletion of the policy of what named it".to_owned()
+                }
+                Absence::NotNamed | Absence::NamedByNone => "nothing there names it any more".to_owned(),
                 Absence::Leaving | Absence::LeavingBehindNothing => "the cluster leaves".to_owned(),
             };
             (action, Vec::new(), because)

@@ -207,7 +207,8 @@ impl Hub {
         for kind in &kinds {
             world.open_kind(kind.clone(), "v1".into(), None);
         }
-        for ((cluster, key), held) in held {
+        // In a plan it is certain that what is deleted goes, and with it what only it names.
+        for ((cluster, key), held) in held.iter().filter(|((_, key), _)| self.objects.contains_key(key)) {
             world.hold(&self.view, cluster, key, Some(held.clone()));
         }
         for member in self.view.members().keys() {

@@ -1,5 +1,7 @@
 //! The view by itself.
 
+mod departures;
+
 use super::*;
 use crate::api::{cluster::ClusterSpec, mcs::Version, propagation::PropagationSpec};
 

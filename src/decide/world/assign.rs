@@ -260,6 +260,28 @@ impl World {
                 })
         })
     }
+
+    /// Whether a cluster may have a copy that names an object, though no template does: one that has lost its own, which is not believed
+    /// until that copy is gone, or one that was not seen yet.
+    pub(super) fn may_be_needed(&self, cluster: &ClusterName, key: &ObjectKey) -> bool {
+        let orphan = |copy: &ObjectKey| {
+            copy.namespace == key.namespace && may_name(&copy.kind) && !self.templates.contains_key(copy)
+        };
+        !self.known.contains(cluster)
+            || self.held.iter().any(|(copy, clusters)| orphan(copy) && clusters.contains_key(cluster))
+    }
+
+    /// What a cluster has in a namespace, or anywhere, only because other objects name it.
+    pub(super) fn dependencies_in(&self, cluster: &ClusterName, namespace: Option<&str>) -> Dirty {
+        let near = self.held.iter().filter(|(key, _)| namespace.is_none_or(|name| name == &*key.namespace));
+        let there = near.filter(|(_, clusters)| clusters.get(cluster).is_some_and(|held| held.dependency));
+        there.map(|(key, _)| (cluster.clone(), key.clone())).collect()
+    }
+}
+
+/// Whether objects of a kind may have pods that name others.
+fn may_name(kind: &GroupKind) -> bool {
+    !copy::may_be_named(kind) && &*kind.group != crate::api::mcs::GROUP
 }
 
 // === impl Assignment ===

@@ -40,6 +40,8 @@ pub enum Absence {
     NoPolicy,
     /// Nothing there names it any more.
     NotNamed,
+    /// Nothing names it any more, anywhere: what named it was deleted.
+    NamedByNone,
     /// The cluster leaves: copies are let go.
     Leaving,
     /// The cluster leaves, and whoever removed it asked for its copies to be deleted.
@@ -122,7 +124,13 @@ impl World {
             (None, Some(_)) if !self.knows_who_names(view, key) => {
                 return Desired::Unknown("the hub has not read all templates that may name it yet");
             }
-            (None, Some(held)) if held.dependency => return Desired::Absent(Absence::NotNamed),
+            (None, Some(held)) if held.dependency && self.may_be_needed(cluster, key) => {
+                return Desired::Unknown("a copy there may name it whose template is not known");
+            }
+            (None, Some(held)) if held.dependency => {
+                let moved = self.dependents.contains_key(key);
+                return Desired::Absent(if moved { Absence::NotNamed } else { Absence::NamedByNone });
+            }
             (None, _) => return Desired::Absent(Absence::Elsewhere),
         };
         let body = body.unwrap_or_else(|| template.body());
@@ -172,7 +180,10 @@ impl World {
                 replicas: share.replicas,
             },
             api_version: kind.api_version.clone(),
-            conflict_resolution: share.conflict_resolution.clone(),
+            conflict_resolution: template
+                .conflict_resolution
+                .clone()
+                .unwrap_or_else(|| share.conflict_resolution.clone()),
             retain_replicas: template.retain_replicas,
         }
     }

@@ -4,9 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use crate::decide::{
-    copy::{self, ObjectKey},
-    select::Object,
+use crate::{
+    api::{names::karmada, propagation::ConflictResolution},
+    decide::{
+        copy::{self, ObjectKey},
+        select::Object,
+    },
 };
 
 /// A template: what policies select it by, and its body as text, a tenth of what it takes as a tree.
@@ -22,6 +25,8 @@ pub struct Template {
     pub replicas: Option<u32>,
     /// Whether members keep the replicas that they have.
     pub retain_replicas: bool,
+    /// What happens to an object of the same name that a member has, where it says so itself.
+    pub conflict_resolution: Option<ConflictResolution>,
     /// Why it is none, though policies may speak of it.
     pub never: Option<&'static str>,
     body: Box<str>,
@@ -41,6 +46,7 @@ impl Template {
             dependencies: dependencies.filter(|dependency| dependency != key).collect(),
             replicas: copy::replicas(object),
             retain_replicas: copy::retains_replicas(object),
+            conflict_resolution: conflict_resolution(object),
             never: copy::never(object),
             body: copy::strip(object).to_string().into(),
         }
@@ -54,5 +60,14 @@ impl Template {
     /// What selectors see of it.
     pub fn object<'a>(&'a self, key: &'a ObjectKey) -> Object<'a> {
         Object { kind: &key.kind, namespace: &key.namespace, name: &key.name, labels: &self.labels }
+    }
+}
+
+/// What Karmada's annotation says; anything else than its two words says nothing, as there.
+fn conflict_resolution(object: &Value) -> Option<ConflictResolution> {
+    match object.pointer("/metadata/annotations")?.get(karmada::CONFLICT_RESOLUTION)?.as_str()? {
+        "overwrite" => Some(ConflictResolution::Overwrite),
+        "abort" => Some(ConflictResolution::Abort),
+        _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "tests read better with values")]
 
+mod dependencies;
 mod properties;
 
 use serde_json::json;
@@ -143,6 +144,33 @@ fn a_template_is_placed_where_its_policy_says_and_every_such_cluster_is_told() {
     assert_eq!(dirty.iter().map(|(cluster, _)| cluster.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(stage.everywhere("ConfigMap", "x"), ["present", "present", "absent: Elsewhere"]);
     assert!(stage.template("ConfigMap", "x", json!({})).is_empty(), "the same again is no news");
+}
+
+#[test]
+fn a_templates_own_word_on_conflicts_counts_for_more_than_its_policys() {
+    use crate::api::propagation::ConflictResolution::{Abort, Overwrite};
+    let mut stage = Stage::members(&["a"]);
+    let resolution = |stage: &Stage| match stage.world.desired(
+        &stage.view,
+        &cluster_name("a"),
+        &key_of("ConfigMap", "x"),
+        None,
+    ) {
+        Desired::Present(wanted) => wanted.conflict_resolution,
+        other => panic!("{other:?}"),
+    };
+    for (policys, own, then) in [
+        ("Abort", "overwrite", Overwrite),
+        ("Overwrite", "abort", Abort),
+        ("Overwrite", "perhaps", Overwrite),
+        ("Abort", "perhaps", Abort),
+    ] {
+        let says = json!({ "spec": { "conflictResolution": policys } });
+        stage.policy(policy("p", all_of("ConfigMap"), on(&["a"]), says));
+        let own_word = json!({ "work.karmada.io/conflict-resolution": own });
+        stage.template("ConfigMap", "x", json!({ "metadata": { "annotations": own_word } }));
+        assert_eq!(resolution(&stage), then, "{policys} {own}");
+    }
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Whether a member is well: a probe every few seconds, which also notices that the member is not the one it should be, or that it
 //! went back to an earlier state.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, api::ListParams};
@@ -188,6 +191,7 @@ impl Session {
         match markers.get_opt(object::MARKER).await {
             Ok(Some(marker)) => {
                 let other = marker.data.and_then(|mut data| data.remove(object::MARKER_HUB));
+                self.marked.store(other.as_deref() == Some(&*self.hub), Ordering::Relaxed);
                 if let Some(other) = other.filter(|other| **other != *self.hub) {
                     let why = format!(
                         "it is a member of another hub ({other}); take it over by `tombolo join {} --take-over`",

@@ -1,6 +1,9 @@
 //! One object in one member: what is to be there, what is, and the request that makes the one the other.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -59,6 +62,12 @@ impl Session {
             || self.seen.lock().copies.contains_key(key)
             || self.is_doubtful(key);
         if !needed {
+            if matches!(desired, Desired::Absent(_)) {
+                // Somebody else removed it first: there is no repair to tell from a change any more.
+                let mut seen = self.seen.lock();
+                seen.applied.remove(key);
+                seen.fights.forget(key);
+            }
             self.engine.report.settle(&self.engine, &self.name, key, desired_note(&desired));
             return Done::Well;
         }
@@ -242,7 +251,9 @@ impl Session {
             self.see(key.clone(), &live.metadata, false);
         }
         let live = serde_json::to_value(&live).unwrap_or_default();
-        match taking_over(key, wanted, &live, &observed, &version.api_version()).map_err(Failure::Said)? {
+        let taken_over = self.marked.load(Ordering::Relaxed);
+        let judged = taking_over(key, wanted, &live, &observed, &version.api_version(), taken_over);
+        match judged.map_err(Failure::Said)? {
             Action::Apply(rendered, resource_version) => {
                 self.apply(key, version, rendered, &resource_version).await
             }

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -60,6 +60,8 @@ pub(super) struct Session {
     /// The hub's id, which our label carries.
     pub(super) hub: Arc<str>,
     pub(super) seen: Mutex<Seen>,
+    /// Whether the member is marked as this hub's.
+    pub(super) marked: AtomicBool,
     /// Failures of the link in a row.
     troubles: AtomicU32,
 }
@@ -99,6 +101,7 @@ impl Session {
             renew: Notify::new(),
             hub: engine.id(),
             seen: Mutex::default(),
+            marked: AtomicBool::new(false),
             troubles: AtomicU32::new(0),
             name,
             engine,

@@ -1,0 +1,75 @@
+//! What goes along with workloads, and when it goes.
+
+use super::*;
+
+fn deps() -> Value {
+    json!({ "spec": { "propagateDeps": true } })
+}
+
+fn naming(name: &str) -> Value {
+    json!({ "apiVersion": "apps/v1", "spec": { "template": { "spec": {
+        "containers": [{ "name": "c", "envFrom": [{ "configMapRef": { "name": name } }] }],
+    } } } })
+}
+
+/// A Deployment in cluster a, and the ConfigMap that it names.
+fn workload(more: Value) -> Stage {
+    let mut stage = Stage::members(&["a", "b"]);
+    stage.policy(policy("p", all_of("Deployment"), on(&["a"]), more));
+    stage.template("ConfigMap", "settings", json!({}));
+    stage.template("Deployment", "d", naming("settings"));
+    stage.hold("a", "Deployment", "d", Held::default());
+    stage.hold("a", "ConfigMap", "settings", Held { dependency: true, ..Held::default() });
+    stage
+}
+
+fn settings(cluster: &str) -> (ClusterName, ObjectKey) {
+    (cluster_name(cluster), key_of("ConfigMap", "settings"))
+}
+
+#[test]
+fn what_a_workload_names_stays_until_the_workload_itself_is_gone_there() {
+    let mut stage = workload(deps());
+    let deployment = key_of("Deployment", "d");
+    stage.world.delete_template(&stage.view, &deployment);
+    assert_eq!(stage.says("a", "Deployment", "d"), "absent: NoTemplate");
+    assert!(stage.says("a", "ConfigMap", "settings").starts_with("unknown"), "its kind may be gone, not it");
+    let told = stage.world.hold(&stage.view, &cluster_name("a"), &deployment, None);
+    assert!(told.contains(&settings("a")), "{told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
+}
+
+#[test]
+fn a_list_of_workloads_that_comes_back_empty_takes_nothing_away_that_they_named() {
+    let mut stage = workload(deps());
+    stage.world.retain_templates(&stage.view, &kind_of("Deployment"), &BTreeSet::new());
+    assert!(stage.says("a", "ConfigMap", "settings").starts_with("unknown"));
+    let told = stage.template("Deployment", "d", naming("other"));
+    assert!(told.contains(&settings("a")), "it is back, and names another: {told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
+}
+
+#[test]
+fn what_a_workload_names_that_moved_is_told_from_what_nothing_names() {
+    let mut stage = workload(deps());
+    let told = stage.policy(policy("p", all_of("Deployment"), on(&["b"]), deps()));
+    assert!(told.contains(&settings("a")), "{told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NotNamed");
+    let told = stage.template("Deployment", "d", naming("other"));
+    assert!(told.contains(&settings("a")), "{told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
+}
+
+#[test]
+fn after_a_restart_nothing_goes_that_a_copy_may_name_which_was_not_seen_yet() {
+    let mut stage = Stage::new();
+    stage.view.apply_cluster(cluster("a", json!({})));
+    stage.changed();
+    stage.template("ConfigMap", "settings", json!({}));
+    stage.hold("a", "ConfigMap", "settings", Held { dependency: true, ..Held::default() });
+    assert!(stage.says("a", "ConfigMap", "settings").starts_with("unknown"));
+    stage.hold("a", "Deployment", "d", Held::default());
+    let told = stage.world.set_known(&stage.view, &cluster_name("a"));
+    assert!(told.contains(&settings("a")), "{told:?}");
+    assert!(stage.says("a", "ConfigMap", "settings").starts_with("unknown"), "a copy has no template");
+}
