@@ -8,12 +8,15 @@ use k8s_openapi::api::{
     authentication::v1::TokenRequest,
     core::v1::{Secret, ServiceAccount},
 };
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
 use serde_json::json;
-use tombolo_e2e::{bed::Bed, fleet, proxy::Proxy, wait::until};
+use tombolo_e2e::{bed::Bed, fleet, kubeconfig::Access, proxy::Proxy, wait::until};
 
 use super::ground::{
-    PATIENCE, changes, copies, create_namespace, leads, marks, place, program, put, told, until_says,
+    PATIENCE, changes, copies, create_namespace, leads, maps, marks, place, program, put, told, until_says,
 };
 
 /// How long a kind is hidden: several sweeps and attempts.
@@ -23,7 +26,9 @@ const OBJECTS: usize = 10;
 pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Bed>) -> Result<()> {
     bed.prepare_hub()?;
     let proxy = Proxy::start(&bed.hub)?;
-    let hub = bed.start_hub_through(&program().await?, &proxy.url, &token(&bed).await?).await?;
+    let token = token(&bed).await?;
+    let hub = bed.start_hub_through(&program().await?, &proxy.url, &token).await?;
+    let eyes = Access::with_token("hub", &proxy.url, &bed.hub.authority, &token).client().await?;
     fleet::register_all(&bed).await?;
     create_namespace(&bed.hub.client, "shop").await?;
     place(&bed.hub.client, "shop", "all", &[]).await?;
@@ -66,6 +71,9 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
         }
     }
 
+    // So it was: what is there is given, and not listed.
+    maps(&eyes, "shop").get(&last).await?;
+    ensure!(maps(&eyes, "shop").list(&ListParams::default()).await?.items.is_empty(), "it was listed");
     proxy.hide(&[]);
     put(&bed.hub.client, "shop", &last, "all", "2").await?;
     for member in &bed.members {
