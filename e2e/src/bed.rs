@@ -174,6 +174,16 @@ impl Bed {
         Component::start_so(binary, Role::Hub, name, flags, place, manner).await
     }
 
+    /// Starts a hub that takes another way to its API server, as the ServiceAccount of a token.
+    pub async fn start_hub_through(&self, binary: &Path, url: &str, token: &str) -> Result<Component> {
+        let (folder, logs) = (&self.trace.path("state"), &self.trace.path("logs"));
+        let access = Access::with_token("hub", url, &self.hub.authority, token);
+        let kubeconfig = folder.join("through.kubeconfig");
+        kubeconfig::save(&kubeconfig, &[access])?;
+        let place = Place { plane: &self.hub, folder, logs };
+        Component::start_by(&kubeconfig, binary, (Role::Hub, "tombolo-hub"), &[], place, true).await
+    }
+
     /// Starts an agent of a member, by the member's number; several are replicas of one another.
     pub async fn start_agent(
         &self,

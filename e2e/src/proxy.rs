@@ -1,26 +1,30 @@
 //! A way into a cluster that can be made bad: a TLS reverse proxy before an API server.
 //!
 //! It shows a certificate of the cluster's own authority, speaks HTTP/2 and HTTP/1.1, and lets watches stream through. It can also lie
-//! ([`Proxy::lie`]).
+//! ([`Proxy::lie`]), and list nothing ([`Proxy::hide`]).
 
 mod lies;
 
 use std::{
+    collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use anyhow::{Context, Result};
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::{Request, State},
     http::{HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use axum_server::tls_rustls::RustlsConfig;
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use kube::{Client, Config};
 use tokio::{sync::watch, task::AbortHandle};
 use tombolo::{
@@ -58,6 +62,7 @@ pub struct Proxy {
     pub url: String,
     mode: watch::Sender<Mode>,
     lies: watch::Sender<lies::Lies>,
+    hidden: watch::Sender<BTreeSet<String>>,
     task: AbortHandle,
 }
 
@@ -67,6 +72,7 @@ struct Way {
     clients: [Client; 2],
     mode: watch::Receiver<Mode>,
     lies: watch::Receiver<lies::Lies>,
+    hidden: watch::Receiver<BTreeSet<String>>,
 }
 
 // === impl Proxy ===
@@ -84,8 +90,9 @@ impl Proxy {
         config.root_cert = Some(certificates(authority)?);
         let (mode, receiver) = watch::channel(Mode::Pass);
         let (lies, told) = watch::channel(lies::Lies::new());
-        let way =
-            Way { clients: [client(&config, None)?, client(&config, None)?], mode: receiver, lies: told };
+        let (hidden, shown) = watch::channel(BTreeSet::new());
+        let clients = [client(&config, None)?, client(&config, None)?];
+        let way = Way { clients, mode: receiver, lies: told, hidden: shown };
         let listener = std::net::TcpListener::bind(SocketAddr::new(LOOPBACK, 0)).context("no free port")?;
         listener.set_nonblocking(true)?;
         let url = format!("https://{}", listener.local_addr()?);
@@ -96,7 +103,7 @@ impl Proxy {
                 eprintln!("a proxy ended: {e}");
             }
         });
-        Ok(Self { url, mode, lies, task: task.abort_handle() })
+        Ok(Self { url, mode, lies, hidden, task: task.abort_handle() })
     }
 
     /// Says from now on that the cluster has this EndpointSlice, ServiceExport or ServiceImport, in its lists and watches of all
@@ -111,6 +118,12 @@ impl Proxy {
     /// Tells the truth again.
     pub fn tell_the_truth(&self) {
         self.lies.send_modify(lies::Lies::clear);
+    }
+
+    /// Lists nothing of these kinds from now on, by their plurals, as a server that has not read its storage; a single object is still
+    /// given to whoever asks for it. Watches of what is hidden, or shown again, end as too old.
+    pub fn hide(&self, plurals: &[&str]) {
+        self.hidden.send_replace(plurals.iter().map(|&plural| plural.to_owned()).collect());
     }
 
     /// Makes the way good or bad from now on.
@@ -143,6 +156,12 @@ async fn forward(State(mut way): State<Way>, request: Request) -> Response {
         // What is compressed cannot be changed.
         parts.headers.remove(header::ACCEPT_ENCODING);
     }
+    let plural =
+        path.split('?').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default().to_owned();
+    let hides = way.hidden.borrow_and_update().contains(&plural) && parts.method == http::Method::GET;
+    if hides {
+        parts.headers.remove(header::ACCEPT_ENCODING);
+    }
     let Ok(body) = axum::body::to_bytes(body, LARGEST).await else {
         return failure("the request did not come whole");
     };
@@ -169,6 +188,13 @@ async fn forward(State(mut way): State<Way>, request: Request) -> Response {
                     Body::from(lies::list(&whole, plural, &way.lies.borrow()))
                 };
             }
+            if hides && !streams && parts.status.is_success() {
+                parts.headers.remove(header::CONTENT_LENGTH);
+                let Ok(whole) = axum::body::to_bytes(body, LARGEST_LIST).await else {
+                    return failure("the answer did not come whole");
+                };
+                body = Body::from(emptied(&whole));
+            }
             if let Some(lie) = lies::one(&path, &way.lies.borrow()).filter(|_| parts.status.is_success()) {
                 parts.headers.remove(header::CONTENT_LENGTH);
                 parts.headers.remove(header::CONTENT_ENCODING);
@@ -176,13 +202,45 @@ async fn forward(State(mut way): State<Way>, request: Request) -> Response {
             }
             let cut = async move { drop(way.mode.wait_for(|mode| *mode == Mode::Fail).await) };
             let body = body.into_data_stream().take_until(Box::pin(cut));
-            let mut answer = Response::new(Body::from_stream(body));
+            let body = if streams { too_old_when(way.hidden, plural, body) } else { Body::from_stream(body) };
+            let mut answer = Response::new(body);
             *answer.status_mut() = parts.status;
             *answer.headers_mut() = parts.headers;
             answer
         }
         Err(e) => failure(&format!("{e:?}")),
     }
+}
+
+/// A list with nothing in it.
+fn emptied(list: &[u8]) -> Vec<u8> {
+    let mut list: serde_json::Value = serde_json::from_slice(list).unwrap_or_default();
+    list["items"] = serde_json::json!([]);
+    if let Some(metadata) = list["metadata"].as_object_mut() {
+        metadata.remove("continue");
+        metadata.remove("remainingItemCount");
+    }
+    list.to_string().into_bytes()
+}
+
+/// A watch that ends as too old when its kind is hidden, or shown again: whoever watches lists anew.
+fn too_old_when(
+    mut hidden: watch::Receiver<BTreeSet<String>>,
+    plural: String,
+    body: impl futures::Stream<Item = Result<Bytes, axum::Error>> + Send + 'static,
+) -> Body {
+    let turned = Arc::new(AtomicBool::new(false));
+    let noted = turned.clone();
+    let turns = async move {
+        let before = hidden.borrow().contains(&plural);
+        if hidden.wait_for(|hidden| hidden.contains(&plural) != before).await.is_ok() {
+            noted.store(true, Ordering::Relaxed);
+        }
+    };
+    let last = stream::once(async move {
+        turned.load(Ordering::Relaxed).then(|| Ok(Bytes::from(format!("{}\n", lies::TOO_OLD))))
+    });
+    Body::from_stream(body.take_until(Box::pin(turns)).chain(last.filter_map(std::future::ready)))
 }
 
 fn failure(why: &str) -> Response {

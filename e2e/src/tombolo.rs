@@ -152,17 +152,29 @@ impl Component {
         place: Place<'_>,
         manner: Manner,
     ) -> Result<Self> {
-        let (role_name, Place { plane, logs, .. }) = (role.name(), place);
         // An identity of its own, as in production: what it writes is told from what users write. Replicas share it.
-        let user = format!("tombolo-{role_name}");
+        let user = format!("tombolo-{}", role.name());
         let kubeconfig = manner.identity.kubeconfig(&user, name, place).await?;
+        Self::start_by(&kubeconfig, binary, (role, name), flags, place, manner.wait).await
+    }
+
+    /// The same by a kubeconfig that is given.
+    pub(crate) async fn start_by(
+        kubeconfig: &Path,
+        binary: &Path,
+        (role, name): (Role, &str),
+        flags: &[String],
+        place: Place<'_>,
+        wait: bool,
+    ) -> Result<Self> {
+        let (role_name, Place { plane, logs, .. }) = (role.name(), place);
         let log = logs.join(&plane.name).join(format!("{name}.log"));
         let has_url = flags.iter().any(|flag| flag.starts_with("--webhook-url="));
         ports::on_one(
             || ports::free(LOOPBACK),
             async |port| {
                 let mut command = Command::new(binary);
-                command.arg(role_name).arg("--kubeconfig").arg(&kubeconfig).args(flags);
+                command.arg(role_name).arg("--kubeconfig").arg(kubeconfig).args(flags);
                 command.arg(format!("--health-address={LOOPBACK}:{port}"));
                 // As in a pod: so replicas are told apart in logs.
                 command.env("HOSTNAME", name);
@@ -177,7 +189,7 @@ impl Component {
                 }
                 let process = process::spawn(&format!("{}/{name}", plane.name), &log, command)?;
                 let mut this = Self { process, health: port, webhook };
-                if manner.wait {
+                if wait {
                     until(&format!("{} is ready", this.process.name), PATIENCE, async || this.check().await)
                         .await?;
                 }

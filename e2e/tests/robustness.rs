@@ -9,6 +9,8 @@ mod bad_member;
 mod credentials;
 #[path = "robustness/ground.rs"]
 mod ground;
+#[path = "robustness/hidden.rs"]
+mod hidden;
 #[path = "robustness/killed.rs"]
 mod killed;
 #[path = "robustness/quiet.rs"]
@@ -36,6 +38,7 @@ use self::{
         a_hub_without_members_is_ready_and_quiet,
         a_token_that_expired_is_said_and_a_new_one_is_used_without_a_restart,
     },
+    hidden::an_api_server_that_lists_nothing_deletes_nothing,
     killed::a_hub_that_is_killed_ten_times_during_a_thousand_changes_leaves_exactly_what_is_desired,
     quiet::a_second_pass_writes_nothing,
     replicas::two_replicas_never_write_both_and_the_second_takes_over_in_time,
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         3: a_member_that_is_slow_holds_nobody_up_and_converges_when_it_returns,
         3: a_hub_that_is_killed_ten_times_during_a_thousand_changes_leaves_exactly_what_is_desired,
         2: a_hub_that_may_not_read_deletes_nothing_and_goes_on_when_it_may,
+        2: an_api_server_that_lists_nothing_deletes_nothing,
         1: two_replicas_never_write_both_and_the_second_takes_over_in_time,
         1: a_token_that_expired_is_said_and_a_new_one_is_used_without_a_restart,
         0: a_hub_without_members_is_ready_and_quiet,

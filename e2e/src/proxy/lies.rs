@@ -22,7 +22,8 @@ const KINDS: [(&str, &str); 3] = [
     ("ServiceExport", "serviceexports"),
     ("ServiceImport", "serviceimports"),
 ];
-const TOO_OLD: &str = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#;
+/// What a watch says that cannot go on.
+pub(super) const TOO_OLD: &str = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#;
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, axum::Error>> + Send>>;
 

@@ -1,0 +1,123 @@
+//! An API server of the hub that lists nothing, as one that has not read its storage: what it does not list is not gone.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    authentication::v1::TokenRequest,
+    core::v1::{Secret, ServiceAccount},
+};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
+use tombolo_e2e::{bed::Bed, fleet, kubeconfig::Access, proxy::Proxy, wait::until};
+
+use super::ground::{
+    PATIENCE, changes, copies, create_namespace, leads, maps, marks, place, program, put, told, until_says,
+};
+
+/// How long a kind is hidden: several sweeps and attempts.
+const HIDDEN: Duration = Duration::from_secs(12);
+const OBJECTS: usize = 10;
+
+pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Bed>) -> Result<()> {
+    bed.prepare_hub()?;
+    let proxy = Proxy::start(&bed.hub)?;
+    let token = token(&bed).await?;
+    let hub = bed.start_hub_through(&program().await?, &proxy.url, &token).await?;
+    let eyes = Access::with_token("hub", &proxy.url, &bed.hub.authority, &token).client().await?;
+    fleet::register_all(&bed).await?;
+    create_namespace(&bed.hub.client, "shop").await?;
+    place(&bed.hub.client, "shop", "all", &[]).await?;
+    for number in 0..OBJECTS {
+        put(&bed.hub.client, "shop", &format!("object-{number}"), "all", "1").await?;
+    }
+    workload(&bed).await?;
+    let last = format!("object-{}", OBJECTS - 1);
+    for member in &bed.members {
+        until_says(&member.client, "shop", &last, "1").await?;
+        let (workloads, secrets): (Api<Deployment>, Api<Secret>) =
+            (Api::namespaced(member.client.clone(), "shop"), Api::namespaced(member.client.clone(), "shop"));
+        until("the workload is there", PATIENCE, async || Ok(drop(workloads.get("web").await?))).await?;
+        until("what it names is there", PATIENCE, async || Ok(drop(secrets.get("named").await?))).await?;
+    }
+    let before = marks(&bed)?;
+
+    for hidden in [
+        &["configmaps"][..],
+        &["deployments"],
+        &["propagationpolicies"],
+        &["clusters"],
+        &["configmaps", "deployments", "propagationpolicies"],
+    ] {
+        proxy.hide(hidden);
+        tokio::time::sleep(HIDDEN).await;
+        let mut changes = changes(&bed, &before)?;
+        changes.retain(|(cluster, request)| request.verb.starts_with("delete") && cluster != "hub");
+        ensure!(changes.is_empty(), "when {hidden:?} were not listed, it deleted: {}", told(&changes));
+        for member in &bed.members {
+            let there = copies(&member.client, "shop").await?;
+            ensure!(
+                there.len() == OBJECTS,
+                "when {hidden:?} were not listed, {} had {}",
+                member.name,
+                there.len()
+            );
+            let secrets: Api<Secret> = Api::namespaced(member.client.clone(), "shop");
+            secrets.get("named").await.with_context(|| format!("when {hidden:?} were not listed"))?;
+        }
+    }
+
+    // So it was: what is there is given, and not listed.
+    maps(&eyes, "shop").get(&last).await?;
+    ensure!(maps(&eyes, "shop").list(&ListParams::default()).await?.items.is_empty(), "it was listed");
+    proxy.hide(&[]);
+    put(&bed.hub.client, "shop", &last, "all", "2").await?;
+    for member in &bed.members {
+        until_says(&member.client, "shop", &last, "2").await?;
+    }
+    ensure!(leads(&hub).await?, "the hub does not lead any more");
+    Ok(())
+}
+
+/// A token of an account that may do everything on the hub: what a proxy passes on.
+async fn token(bed: &Bed) -> Result<String> {
+    let kubectl = bed.kubectl("hub");
+    kubectl.run(&["create", "serviceaccount", "through", "--namespace=default"])?;
+    let binding = [
+        "create",
+        "clusterrolebinding",
+        "through",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=default:through",
+    ];
+    kubectl.run(&binding)?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(bed.hub.client.clone(), "default");
+    let asked = TokenRequest::default();
+    let given: TokenRequest =
+        accounts.create_subresource("token", "through", &PostParams::default(), &asked).await?;
+    Ok(given.status.context("a token that was asked for is given")?.token)
+}
+
+/// A Deployment that names a Secret, which goes along with it.
+async fn workload(bed: &Bed) -> Result<()> {
+    let pod = json!({ "containers": [{ "name": "web", "image": "none", "envFrom": [{ "secretRef": { "name": "named" } }] }] });
+    let objects = [
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "named", "namespace": "shop" } }),
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "shop" }, "spec": {
+            "replicas": 0, "selector": { "matchLabels": { "app": "web" } },
+            "template": { "metadata": { "labels": { "app": "web" } }, "spec": pod },
+        } }),
+        json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": { "name": "web", "namespace": "shop" },
+            "spec": {
+                "propagateDeps": true, "placement": {},
+                "resourceSelectors": [{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" }],
+            },
+        }),
+    ];
+    objects.iter().try_for_each(|object| bed.kubectl("hub").apply(&object.to_string()).map(drop))
+}
