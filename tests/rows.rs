@@ -1,8 +1,11 @@
 //! Every row of KEP-1645 and of KEP-2149 has a test, and the page that says which is true.
 
-use std::{collections::BTreeSet, fs, path::Path};
+mod common;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+use std::fs;
+
+use self::common::{ROOT, functions};
+
 /// As many rows as each part has.
 const ROWS: [(char, usize); 11] = [
     ('A', 7),
@@ -17,20 +20,6 @@ const ROWS: [(char, usize); 11] = [
     ('J', 6),
     ('K', 5),
 ];
-
-/// The names of all functions in the sources below a folder.
-fn functions(folder: &Path, all: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).expect("the folder is there").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            functions(&path, all);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let text = fs::read_to_string(path).expect("a source is text");
-            let names = text.lines().filter_map(|line| line.split("fn ").nth(1)?.split(['(', '<']).next());
-            all.extend(names.map(str::to_owned));
-        }
-    }
-}
 
 /// Whether a test is named by a row: `b5_…`, or `f1_to_f4_…` for one in between.
 fn is_named_by(test: &str, row: &str) -> bool {
@@ -49,9 +38,7 @@ fn is_named_by(test: &str, row: &str) -> bool {
 #[test]
 fn every_row_has_a_test_that_is_named_by_it_and_every_test_that_is_named_is_there() {
     let page = fs::read_to_string(format!("{ROOT}/docs/mcs-rows.md")).unwrap();
-    let mut tests = BTreeSet::new();
-    functions(&Path::new(ROOT).join("e2e/tests"), &mut tests);
-    functions(&Path::new(ROOT).join("src"), &mut tests);
+    let tests = &functions("e2e/tests") | &functions("src");
     let rows: Vec<Vec<&str>> =
         page.lines().filter(|line| line.starts_with("| ")).map(|line| line.split(" | ").collect()).collect();
     let wanted = ROWS.iter().flat_map(|(part, number)| (1..=*number).map(move |row| format!("{part}{row}")));

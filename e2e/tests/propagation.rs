@@ -13,6 +13,7 @@ mod propagation {
     pub(crate) mod placement;
     pub(crate) mod priority;
     pub(crate) mod replicas;
+    pub(crate) mod scenarios;
     pub(crate) mod status;
     pub(crate) mod strip;
 }
@@ -30,7 +31,7 @@ use tombolo_e2e::{
 
 use self::propagation::{
     arrival::*, deletion::*, dependencies::*, drift::*, kinds::*, never::*, overrides::*, ownership::*,
-    placement::*, priority::*, replicas::*, status::*, strip::*,
+    placement::*, priority::*, replicas::*, scenarios::*, status::*, strip::*,
 };
 
 /// As many tests at a time: they mostly wait.
@@ -116,6 +117,23 @@ fn main() -> ExitCode {
             replicas_that_an_autoscaler_set_stay,
             replicas_that_are_to_be_retained_stay,
             replicas_are_divided_by_weight_and_divided_again,
+            //
+            roles_bindings_and_pods_arrive_and_go_with_their_templates,
+            a_policy_may_have_a_name_that_is_too_long_for_a_label,
+            what_a_workload_names_comes_and_goes_as_propagate_deps_is_switched,
+            a_placement_switches_between_one_group_of_clusters_and_several,
+            provider_region_and_zones_of_clusters_decide_and_may_change,
+            an_empty_suspension_resumes_a_policy,
+            of_cluster_wide_policies_a_name_counts_more_than_a_label_and_a_label_more_than_all,
+            what_a_cluster_wide_policy_no_longer_selects_stays_and_what_it_selects_now_arrives,
+            a_cluster_role_moves_with_its_policy_outlives_it_and_follows_the_next,
+            an_override_points_at_the_image_of_one_container,
+            the_images_of_a_pod_are_overridden_in_all_its_containers,
+            an_override_policy_without_selectors_changes_everything_of_its_namespace_and_nothing_else,
+            a_cluster_wide_override_changes_the_labels_of_a_namespace,
+            documents_in_a_config_map_are_overridden_as_json_and_as_yaml,
+            without_weights_replicas_are_divided_evenly,
+            completions_of_a_job_are_divided_with_its_parallelism,
             //
             a_failure_is_said_in_the_members_own_words_and_once,
             a_policy_says_where_its_objects_are,

@@ -12,7 +12,7 @@ use tombolo_e2e::{
 use crate::scene;
 
 /// Fails if the copy is written again and again: its resourceVersion stays while others come and go.
-async fn is_at_rest(scene: &Scene, member: usize, what: &str) -> Result<()> {
+pub(super) async fn is_at_rest(scene: &Scene, member: usize, what: &str) -> Result<()> {
     scene.settles().await?;
     let before = scene.field(member, what, "/metadata/resourceVersion").await?;
     scene.settles().await?;
