@@ -162,19 +162,18 @@ pub(crate) async fn an_empty_suspension_resumes_a_policy(bed: Arc<Bed>) -> Resul
     let scene = scene(&bed, "resumed").await?;
     let name = scene.own("role");
     let (what, wide) = (format!("ClusterRole {name}"), format!("ClusterPropagationPolicy {name}"));
-    let policies = |suspension: Value| {
-        let suspended = json!({ "spec": { "suspension": suspension } });
-        [places("p", &["ConfigMap one"], &[1, 2]), places_from("", &name, &[&what], &[1, 2])]
-            .map(|policy| with(policy, suspended.clone()))
-    };
+    let suspended = json!({ "spec": { "suspension": { "dispatching": true } } });
+    let policies = [places("p", &["ConfigMap one"], &[1, 2]), places_from("", &name, &[&what], &[1, 2])];
     scene.apply(HUB, [one(), role(&name)]).await?;
-    scene.apply(HUB, policies(json!({ "dispatching": true }))).await?;
+    scene.apply(HUB, policies.map(|policy| with(policy, suspended.clone()))).await?;
     scene.reports("PropagationPolicy p", "HeldBack", &["suspended"]).await?;
     scene.reports(&wide, "HeldBack", &["suspended"]).await?;
     scene.settles().await?;
     scene.is_absent(&[1, 2], "ConfigMap one").await?;
     scene.is_absent(&[1, 2], &what).await?;
-    scene.apply(HUB, policies(json!({}))).await?;
+    for policy in ["PropagationPolicy p", &wide] {
+        scene.edit(HUB, policy, json!({ "spec": { "suspension": { "dispatching": null } } })).await?;
+    }
     scene.still_says(HUB, "PropagationPolicy p", "/spec/suspension", json!({})).await?;
     scene.arrives(&[1, 2], "ConfigMap one").await?;
     scene.arrives(&[1, 2], &what).await?;
