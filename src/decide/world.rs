@@ -22,6 +22,7 @@ use std::{
 
 use serde_json::Value;
 
+use self::assign::may_name;
 pub use self::{
     assign::{Assignment, Share},
     desired::{Absence, Desired, Found, Wanted},
@@ -228,7 +229,7 @@ impl World {
         let new = self.templates.insert(key.clone(), template).is_none();
         let mut dirty = self.look_at(view, key);
         dirty.extend(self.look_at_named(view, &named));
-        if new {
+        if new && may_name(&key.kind) {
             // A copy that had lost its template has it again: what it may have named is certain.
             for cluster in self.holders(key) {
                 dirty.extend(self.dependencies_in(cluster, Some(&key.namespace)));
@@ -325,7 +326,8 @@ impl World {
         // What it names may be there for its sake alone.
         let named = self.templates.get(key).into_iter().flat_map(|template| &template.dependencies);
         dirty.extend(named.map(|named| (cluster.clone(), named.clone())));
-        if !self.templates.contains_key(key) && !self.holders(key).any(|holder| holder == cluster) {
+        let gone = !self.templates.contains_key(key) && !self.holders(key).any(|holder| holder == cluster);
+        if gone && may_name(&key.kind) {
             // Without a template it may have named anything.
             dirty.extend(self.dependencies_in(cluster, Some(&key.namespace)));
         }

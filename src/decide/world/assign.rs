@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Dirty, World};
+use super::{Dirty, World, first_of};
 use crate::{
     api::propagation::ConflictResolution,
     decide::{
@@ -273,14 +273,21 @@ impl World {
 
     /// What a cluster has in a namespace, or anywhere, only because other objects name it.
     pub(super) fn dependencies_in(&self, cluster: &ClusterName, namespace: Option<&str>) -> Dirty {
-        let near = self.held.iter().filter(|(key, _)| namespace.is_none_or(|name| name == &*key.namespace));
+        let kinds = copy::NAMED.map(|kind| GroupKind { group: "".into(), kind: kind.into() });
+        let near = kinds.iter().flat_map(|kind| {
+            let first = ObjectKey { namespace: namespace.unwrap_or_default().into(), ..first_of(kind) };
+            let is_near = move |key: &ObjectKey| {
+                key.kind == *kind && namespace.is_none_or(|name| name == &*key.namespace)
+            };
+            self.held.range(first..).take_while(move |(key, _)| is_near(key))
+        });
         let there = near.filter(|(_, clusters)| clusters.get(cluster).is_some_and(|held| held.dependency));
         there.map(|(key, _)| (cluster.clone(), key.clone())).collect()
     }
 }
 
 /// Whether objects of a kind may have pods that name others.
-fn may_name(kind: &GroupKind) -> bool {
+pub(super) fn may_name(kind: &GroupKind) -> bool {
     !copy::may_be_named(kind) && &*kind.group != crate::api::mcs::GROUP
 }
 
