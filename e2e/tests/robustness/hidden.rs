@@ -41,8 +41,8 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
         until_says(&member.client, "shop", &last, "1").await?;
         let (workloads, secrets): (Api<Deployment>, Api<Secret>) =
             (Api::namespaced(member.client.clone(), "shop"), Api::namespaced(member.client.clone(), "shop"));
-        until("the workload is there", PATIENCE, async || Ok(drop(workloads.get("web").await?))).await?;
-        until("what it names is there", PATIENCE, async || Ok(drop(secrets.get("named").await?))).await?;
+        until("the workload is there", PATIENCE, async || Ok(workloads.get("web").await?)).await?;
+        until("what it names is there", PATIENCE, async || Ok(secrets.get("named").await?)).await?;
     }
     let before = marks(&bed)?;
 
