@@ -209,20 +209,22 @@ impl Exchange {
         merge(&self.exports(view, key), &self.accepted(key))
     }
 
-    /// The names that most of the service's importers know its ports by, so that one member alone renames nobody's; where as many know
-    /// others, the first cluster's.
+    /// The names that most of the service's importers know its ports by, so that one member alone renames nobody's.
     fn accepted(&self, key: &ServiceKey) -> AcceptedNames {
         let Some(service) = self.services.get(key) else { return AcceptedNames::new() };
         let ours = service.imports.values().filter(|import| import.is_ours());
-        let mut known: Vec<(AcceptedNames, usize)> = Vec::new();
-        for names in ours.map(ImportSeen::accepted).filter(|names| !names.is_empty()) {
-            match known.iter_mut().find(|(there, _)| *there == names) {
-                Some((_, count)) => *count += 1,
-                None => known.push((names, 1)),
-            }
+        // By their text: it is read once, however many importers there are.
+        let mut known: BTreeMap<&str, (usize, &ImportSeen)> = BTreeMap::new();
+        for (text, import) in ours.filter_map(|import| Some((import.port_names()?, import))) {
+            known.entry(text).or_insert((0, import)).0 += 1;
         }
-        // Of equal ones `max_by_key` takes the last.
-        known.into_iter().rev().max_by_key(|(_, count)| *count).map(|(names, _)| names).unwrap_or_default()
+        let mut known: Vec<_> = known.into_values().collect();
+        known.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        known
+            .into_iter()
+            .map(|(_, import)| import.accepted())
+            .find(|names| !names.is_empty())
+            .unwrap_or_default()
     }
 
     /// Whether it is not known at the moment what a cluster exports of a service.

@@ -293,10 +293,14 @@ impl ImportSeen {
         *self == Self { resource_version: self.resource_version, ..other.clone() }
     }
 
+    /// The names that its ports were accepted under, as they are written.
+    pub(super) fn port_names(&self) -> Option<&str> {
+        self.annotations.get(annotation::PORT_NAMES).map(String::as_str)
+    }
+
     /// The names that its ports were accepted under.
     pub fn accepted(&self) -> AcceptedNames {
-        let text = self.annotations.get(annotation::PORT_NAMES);
-        text.map(|text| read_names(text)).unwrap_or_default()
+        self.port_names().map(read_names).unwrap_or_default()
     }
 
     /// What it was made of, where this hub made it; without a template it was made by itself.
