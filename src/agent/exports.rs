@@ -138,6 +138,6 @@ impl Agent {
     fn wrote_export(&self, written: ServiceExport) {
         note_change(&written, "a ServiceExport is answered");
         self.metrics.wrote("serviceexports");
-        self.seen.lock().exports.take(written, false);
+        self.take_answer(|seen| &mut seen.exports, written);
     }
 }

@@ -239,7 +239,7 @@ impl Agent {
         note_change(&written, "a ServiceImport is answered");
         self.metrics.wrote("serviceimports");
         let import = Arc::new(written.clone());
-        self.seen.lock().imports.take(written, false);
+        self.take_answer(|seen| &mut seen.imports, written);
         import
     }
 }

@@ -105,21 +105,8 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     metrics.leader.follow(&claim);
     let part = readiness.part("API server");
     let writer = client(&config, Some(claim.clone()))?;
-    let agent = Arc::new(Agent {
-        reader: client(&config, None)?,
-        events: Recorder::new(writer.clone(), MANAGER.into()),
-        writer,
-        seen: Mutex::default(),
-        definitions: Definitions::default(),
-        hub: watch::Sender::default(),
-        queue: Queue::default(),
-        metrics: metrics.agent.clone(),
-        most: args.max_endpoints_per_slice.into(),
-        unsupported: Mutex::default(),
-        gone: Mutex::default(),
-        waiting: Mutex::default(),
-        exported_under: Mutex::default(),
-    });
+    let agent =
+        Arc::new(Agent::new(client(&config, None)?, writer, &metrics, args.max_endpoints_per_slice.into()));
     state::show(&agent, &claim, &readiness);
     let mut watches = watches::start(&agent, &readiness);
     watches.spawn(properties::keep(agent.clone(), claim.clone()));
@@ -155,6 +142,24 @@ fn note_change(object: &impl ResourceExt, what: &str) {
 // === impl Agent ===
 
 impl Agent {
+    fn new(reader: Client, writer: Client, metrics: &Metrics, most: usize) -> Self {
+        Self {
+            reader,
+            events: Recorder::new(writer.clone(), MANAGER.into()),
+            writer,
+            seen: Mutex::default(),
+            definitions: Definitions::default(),
+            hub: watch::Sender::default(),
+            queue: Queue::default(),
+            metrics: metrics.agent.clone(),
+            most,
+            unsupported: Mutex::default(),
+            gone: Mutex::default(),
+            waiting: Mutex::default(),
+            exported_under: Mutex::default(),
+        }
+    }
+
     /// Works while it leads; ends only if a part of it does.
     async fn work(self: &Arc<Self>, claim: &Claim) -> Result<()> {
         self.queue.pause();

@@ -50,7 +50,7 @@ pub(super) struct Seen {
 }
 
 /// Where a kind is kept.
-type Kind<K> = fn(&mut Seen) -> &mut Store<K>;
+pub(super) type Kind<K> = fn(&mut Seen) -> &mut Store<K>;
 
 /// Starts all watches; none of them ever ends by itself.
 pub(super) fn start(agent: &Arc<Agent>, readiness: &Readiness) -> JoinSet<()> {

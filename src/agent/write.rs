@@ -14,7 +14,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::Agent;
+use super::{Agent, store::Kept, watches::Kind};
 use crate::{
     api::names::kubernetes,
     decide::{
@@ -114,8 +114,7 @@ impl Agent {
             }
             Step::Delete(slice) => return self.delete_slice(api, &slice).await,
         };
-        self.metrics.wrote("endpointslices");
-        self.seen.lock().slices.take(written, false);
+        self.wrote_slice(written);
         Ok(())
     }
 
@@ -137,8 +136,7 @@ impl Agent {
         } });
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let written = api.patch(&slice.name_any(), &parameters, &Patch::Merge(patch)).await?;
-        self.metrics.wrote("endpointslices");
-        self.seen.lock().slices.take(written, false);
+        self.wrote_slice(written);
         Ok(())
     }
 
@@ -177,10 +175,52 @@ impl Agent {
         Api::namespaced(self.writer.clone(), &service.namespace().unwrap_or_default())
     }
 
+    fn wrote_slice(&self, written: EndpointSlice) {
+        self.metrics.wrote("endpointslices");
+        self.take_answer(|seen| &mut seen.slices, written);
+    }
+
     fn wrote_service(&self, written: Service) -> Arc<Service> {
         self.metrics.wrote("services");
         let service = Arc::new(written.clone());
-        self.seen.lock().services.take(written, false);
+        self.take_answer(|seen| &mut seen.services, written);
         service
+    }
+
+    /// Takes note of what the API server answered to a write. It may concern other services too, and say what others changed meanwhile; when
+    /// the watch shows it, it is no news any more: so all that it concerns is looked at now.
+    pub(super) fn take_answer<K: Kept>(&self, kind: Kind<K>, written: K) {
+        let touched = kind(&mut self.seen.lock()).take(written, false);
+        self.look_at(touched);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::{Client, Config, core::ObjectMeta};
+
+    use super::*;
+    use crate::{api::names::label, shell::metrics::Metrics};
+
+    #[tokio::test]
+    async fn what_we_write_is_news_to_whatever_else_it_concerns_though_the_watch_comes_late() {
+        let nowhere = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let agent = Agent::new(nowhere.clone(), nowhere, &Metrics::default(), 100);
+        let written = Service {
+            metadata: ObjectMeta {
+                namespace: Some("shop".to_owned()),
+                name: Some("derived-web".to_owned()),
+                uid: Some("u".to_owned()),
+                resource_version: Some("7".to_owned()),
+                labels: Some([(label::IMPORT.to_owned(), "web".to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            ..Service::default()
+        };
+        agent.wrote_service(written.clone());
+        assert!(agent.seen.lock().services.take(written, false).is_empty(), "the watch shows it");
+        assert_eq!(agent.queue.load().waiting, 2);
+        let looked_at = [agent.queue.take().await, agent.queue.take().await].map(|key| key.to_string());
+        assert_eq!(looked_at, ["shop/derived-web", "shop/web"]);
     }
 }
