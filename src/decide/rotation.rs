@@ -11,6 +11,11 @@
 //!  at rest ──(2/3 of authority's life)──MakeAuthority──▶ two ──Publish──▶ (overlap) ──IssueServing──▶ (overlap) ──DropAuthorities──▶ at rest
 //! ```
 
+use std::time::Duration;
+
+/// How often a replica looks for what others did, at least.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+
 /// Seconds since the epoch.
 pub type Seconds = i64;
 
@@ -84,6 +89,12 @@ impl Lifetimes {
             ));
         }
         None
+    }
+
+    /// How long a replica may go without a look at what others did: it must have noticed a change several times over before anybody relies
+    /// on that, and times are kept in whole seconds.
+    pub fn between_looks(self) -> Duration {
+        LONGEST_LOOK.min(Duration::from_secs(self.overlap.unsigned_abs()) / 4)
     }
 }
 
@@ -181,6 +192,17 @@ mod tests {
             Lifetimes { serving: 119, ..LIFE }.fault().unwrap().contains("six times the overlap of 20 s")
         );
         assert!(Lifetimes { authority: 599, ..LIFE }.fault().unwrap().contains("twice as long"));
+    }
+
+    #[test]
+    fn a_replica_sees_what_others_did_well_before_anybody_relies_on_that() {
+        for overlap in 5..=3600 {
+            let between = Lifetimes { overlap, ..LIFE }.between_looks();
+            // Three looks, and the second that whole seconds may take off an overlap.
+            let seen = between * 3 + Duration::from_secs(1);
+            assert!(seen <= Duration::from_secs(overlap.unsigned_abs()), "{overlap}: {between:?}");
+        }
+        assert_eq!(LIFE.between_looks(), Duration::from_secs(5));
     }
 
     #[test]

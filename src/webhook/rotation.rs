@@ -24,8 +24,6 @@ use crate::{
 pub(crate) const SECRET: &str = "tombolo-webhook-certificates";
 /// When the newest authority was written into both configurations: `<number>@<seconds>`.
 const PUBLISHED: &str = "tombolo.dev/authority-published";
-/// How often a replica looks for what others did.
-const INTERVAL: Duration = Duration::from_secs(5);
 /// Before another try after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 /// Steps in a row before something must be wrong.
@@ -57,7 +55,7 @@ impl Keeper {
             let pause = match self.settle().await {
                 Ok(pause) => {
                     part.set(Ok(()));
-                    pause.min(INTERVAL)
+                    pause.min(self.lifetimes.between_looks())
                 }
                 Err(e) => {
                     tracing::warn!("failed to keep the webhook's certificates, trying again: {e:#}");

@@ -100,7 +100,8 @@ pub(crate) async fn two_hubs_share_one_secret_and_follow_a_rotation_without_one_
 /// Waits for another authority to take over, and sees that both hubs can be trusted at every moment until then.
 async fn rotate(client: &Client, hubs: [SocketAddr; 2]) -> Result<()> {
     let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    follow(client, hubs).await?;
+    // One that starts slowly may see the first renewal a moment later than the other.
+    until("both hubs serve one certificate", PATIENCE, async || follow(client, hubs).await).await?;
     let first = kept(client, "ca.crt").await?;
     let workers: Vec<_> =
         (0..2).map(|_| tokio::spawn(load(client.clone(), stop.clone(), count.clone()))).collect();
