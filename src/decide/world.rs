@@ -301,6 +301,9 @@ impl World {
 
     /// Takes note of a copy that a member has, or that it no longer has it.
     pub fn hold(&mut self, view: &View, cluster: &ClusterName, key: &ObjectKey, held: Option<Held>) -> Dirty {
+        // Whoever marked it: what nothing can name is there for its own sake.
+        let held =
+            held.map(|held| Held { dependency: held.dependency && copy::may_be_named(&key.kind), ..held });
         let before = self.held.get(key).and_then(|clusters| clusters.get(cluster));
         if before == held.as_ref() {
             return Dirty::new();

@@ -73,3 +73,14 @@ fn after_a_restart_nothing_goes_that_a_copy_may_name_which_was_not_seen_yet() {
     assert!(told.contains(&settings("a")), "{told:?}");
     assert!(stage.says("a", "ConfigMap", "settings").starts_with("unknown"), "a copy has no template");
 }
+
+#[test]
+fn a_mark_of_being_named_on_what_nothing_can_name_takes_nothing_away() {
+    let mut stage = Stage::members(&["a"]);
+    stage.template("Deployment", "d", json!({ "apiVersion": "apps/v1" }));
+    stage.hold("a", "Deployment", "d", Held::default());
+    let unmarked = stage.says("a", "Deployment", "d");
+    stage.hold("a", "Deployment", "d", Held { dependency: true, ..Held::default() });
+    assert_eq!(stage.says("a", "Deployment", "d"), unmarked);
+    assert!(!unmarked.starts_with("absent"), "{unmarked}");
+}
