@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Child, Command, ExitCode, Stdio},
     time::Instant,
 };
 
@@ -38,6 +39,20 @@ fn main() -> ExitCode {
     }
 }
 
+// === impl Failures ===
+
+impl Failures {
+    fn hear(&mut self, line: &str) {
+        match line {
+            "failures:" => self.listening = true,
+            line if line.starts_with("test result:") => self.listening = false,
+            "" => {}
+            line if self.listening => self.told.push(line.to_owned()),
+            _ => {}
+        }
+    }
+}
+
 // === impl Cli ===
 
 impl Cli {
@@ -57,12 +72,38 @@ impl Cli {
         if self.quick {
             step("quick tests", &mut cargo(&["test", "--workspace", "--locked", "--lib", "--bins"]))?;
         } else {
-            step("all tests", &mut cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))?;
+            all_tests()?;
             fuzz()?;
         }
         say(format_args!("everything holds, after {} s", started.elapsed().as_secs()));
         Ok(())
     }
+}
+
+/// All tests. Whatever fails is told once more at the end, where it is found.
+fn all_tests() -> Result<()> {
+    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut failures = Failures::default();
+    let outcome = watched("all tests", command.stdout(Stdio::piped()), |started| {
+        let said = started.stdout.take().context("its output is read")?;
+        for line in BufReader::new(said).split(b'\n') {
+            let line = String::from_utf8_lossy(&line?).into_owned();
+            println!("{line}");
+            failures.hear(&line);
+        }
+        Ok(())
+    });
+    if outcome.is_err() && !failures.told.is_empty() {
+        eprintln!("──── what failed ────\n{}", failures.told.join("\n"));
+    }
+    outcome
+}
+
+/// What test programs say of their failures, between `failures:` and the result.
+#[derive(Debug, Default)]
+struct Failures {
+    listening: bool,
+    told: Vec<String>,
 }
 
 /// The little Go programs that pods run.
@@ -133,9 +174,17 @@ fn installed(name: &str, version: &str) -> Result<PathBuf> {
 }
 
 fn step(what: &str, command: &mut Command) -> Result<()> {
+    watched(what, command, |_| Ok(()))
+}
+
+/// A step during which something is done with the process.
+fn watched(what: &str, command: &mut Command, watch: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
     let started = Instant::now();
     say(format_args!("{what}: {}", shown(command)));
-    let status = command.status().with_context(|| format!("failed to start {}", shown(command)))?;
+    let mut process = command.spawn().with_context(|| format!("failed to start {}", shown(command)))?;
+    let watched = watch(&mut process);
+    let status = process.wait().with_context(|| format!("failed to wait for {}", shown(command)))?;
+    watched?;
     ensure!(status.success(), "{what} failed ({status}): {}", shown(command));
     say(format_args!("{what}: well, after {} s", started.elapsed().as_secs()));
     Ok(())
@@ -155,4 +204,18 @@ fn cargo(arguments: &[&str]) -> Command {
 
 fn in_root(command: &mut Command) -> &mut Command {
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_heard_and_nothing_else() {
+        let mut failures = Failures::default();
+        let said = "test it_rains ... FAILED\n\nfailures:\n\n---- it_rains ----\nthe sky is blue\n\nfailures:\n    it_rains\n\n\
+                    test result: FAILED. 1 passed; 1 failed\n\nrunning 1 test\ntest it_shines ... ok";
+        said.lines().for_each(|line| failures.hear(line));
+        assert_eq!(failures.told, ["---- it_rains ----", "the sky is blue", "    it_rains"]);
+    }
 }
