@@ -17,10 +17,10 @@ pub mod status;
 pub mod target;
 pub mod unjoin;
 
-use std::{path::Path, process::ExitCode};
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use anyhow::{Result, anyhow};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
 use crate::{agent, hub, shell::log::LogFormat, shell::shutdown};
 
@@ -93,8 +93,24 @@ impl Cli {
     /// What the command line says. Help speaks of `kubectl tombolo` where the program is called as kubectl calls plugins.
     pub fn of_arguments() -> Self {
         let program = std::env::args_os().next().unwrap_or_default();
-        let matches = called(Self::command(), Path::new(&program)).get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+        let command = called(Self::command(), Path::new(&program));
+        Self::of(command, std::env::args_os()).unwrap_or_else(|e| e.exit())
+    }
+
+    fn of(
+        mut command: clap::Command,
+        line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        let matches = command.try_get_matches_from_mut(line)?;
+        let cli = Self::from_arg_matches(&matches)?;
+        let fault = match &cli.command {
+            Command::Explain(args) => args.fault(),
+            Command::Join(args) => args.fault(),
+            _ => None,
+        };
+        let Some(fault) = fault else { return Ok(cli) };
+        let asked = matches.subcommand_name().and_then(|name| command.find_subcommand_mut(name));
+        Err(asked.unwrap_or(&mut Self::command()).error(ErrorKind::ValueValidation, fault))
     }
 
     /// Does what the command line says.
@@ -115,14 +131,11 @@ impl Cli {
             Command::Check(args) => args.run(shutdown::on_signal()?).await,
             Command::Status(args) => return args.run(shutdown::on_signal()?).await,
             Command::Explain(args) => return args.run(shutdown::on_signal()?).await,
-            Command::Plan(args) => return args.run(shutdown::on_signal()?).await,
+            Command::Plan(args) => return args.run().await,
             Command::Crds(args) => crds::run(&args),
             Command::Completion(args) => args.run(Self::command()),
             Command::Man(args) => args.run(Self::command()),
-            Command::Version => {
-                println!("tombolo {}", env!("CARGO_PKG_VERSION"));
-                Ok(())
-            }
+            Command::Version => paint::print(&format!("tombolo {}\n", env!("CARGO_PKG_VERSION"))).map(drop),
             Command::Listen(args) => args.run(shutdown::on_signal()?).await,
             Command::Dial(args) => args.run().await,
             Command::Certs(args) => args.run(),
@@ -156,6 +169,25 @@ mod tests {
         assert!(help("/usr/local/bin/kubectl-tombolo", None).contains("Usage: kubectl tombolo [OPTIONS]"));
         let status = help("kubectl-tombolo", Some("status"));
         assert!(status.contains("Usage: kubectl tombolo status"), "{status}");
+    }
+
+    #[test]
+    fn a_wrong_command_line_ends_with_2_and_says_how_it_is_written() {
+        let fault = |line: &str| {
+            let fault = Cli::of(Cli::command(), format!("tombolo {line}").split(' ')).unwrap_err();
+            assert_eq!(fault.exit_code(), 2, "{line}");
+            fault.to_string()
+        };
+        for line in ["explain serve", "explain serve/", "explain /serve"] {
+            let said = fault(line);
+            assert!(said.contains("lacks a kind or a name; write it as in serviceexport/serve"), "{said}");
+            assert!(said.contains("Usage: tombolo explain"), "{said}");
+        }
+        let said = fault("join m --grant all --grant services");
+        assert!(said.contains("--grant: name one of services, workloads and all"), "{said}");
+        for line in ["explain svc/serve", "explain svc serve", "join m --grant all --grant all"] {
+            assert!(Cli::of(Cli::command(), format!("tombolo {line}").split(' ')).is_ok(), "{line}");
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@
 //! Start at [`cli`], which names every command. [`hub`] and [`agent`] are the two roles; [`shell`] is what they share to
 //! reach the outside world.
 
+// These end a program whose reader is gone, in the midst of what it does; `cli::paint` does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod agent;
 pub mod api;
 pub mod cli;

@@ -115,6 +115,7 @@ fn clusters(input: &Input<'_>) {
         leaving: false,
         delete_copies: false,
         endpoint_ranges: None,
+        secrets: Vec::new(),
     };
     for affinity in affinities {
         let mut faults = Vec::new();

@@ -33,8 +33,6 @@ const SOON: Duration = Duration::from_millis(20);
 const LATER: Duration = Duration::from_millis(500);
 /// What an API server says of an address that is not free.
 const ALLOCATED: &str = "provided IP is already allocated";
-/// What an API server says of a family that it has no addresses of.
-const NOT_CONFIGURED: &str = "not configured on this cluster";
 
 /// What is derived.
 #[derive(Clone, Copy)]
@@ -78,9 +76,9 @@ impl Agent {
         };
         for _ in 0..ATTEMPTS {
             let (families, missing): (Vec<_>, Vec<_>) = {
-                let unsupported = self.unsupported.lock();
+                let (lacking, now) = (self.lacking.lock(), Instant::now());
                 let headless = is_headless(&import.spec);
-                wanted.iter().partition(|family| headless || !unsupported.contains(family))
+                wanted.iter().partition(|family| headless || !lacking.has(**family, now))
             };
             if families.is_empty() && !missing.is_empty() {
                 return Ok(Made::Not(not_supported(&wanted)));
@@ -143,7 +141,7 @@ impl Agent {
         given: &mut Vec<String>,
         status: Box<Status>,
     ) -> kube::Result<Option<Made>> {
-        if self.learn(&status.message) {
+        if self.lacking.lock().learn(&status.message, Instant::now()) {
             return Ok(None);
         }
         // The address may have been given to another Service meanwhile, or is not one of this cluster's.
@@ -156,15 +154,6 @@ impl Agent {
         self.note_new_address(target, &status.message).await;
         given.clear();
         Ok(None)
-    }
-
-    /// Learns from a refusal which families the cluster lacks; says whether there was something to learn.
-    fn learn(&self, refusal: &str) -> bool {
-        let mut unsupported = self.unsupported.lock();
-        let before = unsupported.len();
-        let refused = |family: &IpFamily| refusal.contains(&format!("\"{family}\": {NOT_CONFIGURED}"));
-        unsupported.extend([IpFamily::V4, IpFamily::V6].into_iter().filter(refused));
-        unsupported.len() > before
     }
 
     /// Whether an address that was refused is worth waiting for: no Service has it, so that the API server is about to free it.

@@ -51,7 +51,7 @@ impl Agent {
             Ok(service) => {
                 let wanted = sources(key, &service, look.originals(key), self.most);
                 let record = record::write(&service);
-                let told = self.tell(export, Some(&record), valid());
+                let told = self.tell(export, Some(&record), valid(&service));
                 // Neither cuts the other off: a request that was sent is waited for.
                 let (told, written) = join(told, self.write_sources(key, wanted.clone(), &ours)).await;
                 told.and(written)?;

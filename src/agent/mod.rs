@@ -6,6 +6,7 @@
 
 mod derived;
 mod exports;
+mod families;
 mod imports;
 mod properties;
 mod reconcile;
@@ -29,10 +30,10 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::watches::Seen;
+use self::{families::Lacking, watches::Seen};
 use crate::{
     api::names::{annotation, object},
-    decide::{agent::MANAGER, change::of_copy, definition::Definition, ids::ServiceKey, merge::IpFamily},
+    decide::{agent::MANAGER, change::of_copy, definition::Definition, ids::ServiceKey},
     shell::{
         client::client,
         connection,
@@ -81,7 +82,7 @@ struct Agent {
     /// How many endpoints a source slice has at most.
     most: usize,
     /// Families that the API server has refused.
-    unsupported: Mutex<BTreeSet<IpFamily>>,
+    lacking: Mutex<Lacking>,
     /// Since when imports are gone whose Services are still there.
     gone: Mutex<BTreeMap<ServiceKey, Instant>>,
     /// Since when derived Services wait for the addresses that they had.
@@ -153,7 +154,7 @@ impl Agent {
             queue: Queue::default(),
             metrics: metrics.agent.clone(),
             most,
-            unsupported: Mutex::default(),
+            lacking: Mutex::default(),
             gone: Mutex::default(),
             waiting: Mutex::default(),
             exported_under: Mutex::default(),

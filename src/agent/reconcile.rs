@@ -110,8 +110,7 @@ impl Look {
 
     /// Its imported slices of this cluster's own endpoints.
     pub(super) fn own(&self, key: &ServiceKey) -> Vec<Arc<EndpointSlice>> {
-        let Some(cluster) = &self.cluster else { return Vec::new() };
-        self.slices.iter().filter(|slice| is_own(key, cluster, slice)).cloned().collect()
+        self.slices.iter().filter(|slice| is_own(key, slice)).cloned().collect()
     }
 }
 
@@ -209,7 +208,7 @@ impl Agent {
                 let derived = derived.filter(|service| service.metadata.name.as_deref() == announced(import));
                 // Without one it is being made, or made again.
                 let Some(derived) = derived.last() else { return Ok(()) };
-                own::imported(key, cluster, &derived, service, &import.spec, sources)
+                own::imported(key, cluster, &derived, service, import, sources)
             }
         };
         self.write_slices(wanted, &look.own(key)).await

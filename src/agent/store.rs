@@ -29,6 +29,11 @@ pub(super) trait Kept: Resource + Clone + Debug + DeserializeOwned + Send + Sync
     /// The services that an object concerns.
     fn services(&self) -> Vec<ServiceKey>;
 
+    /// The Service that it is.
+    fn service(&self) -> Option<&Service> {
+        None
+    }
+
     /// Leaves out what nobody asks for.
     fn slim(&mut self) {
         self.meta_mut().managed_fields = None;
@@ -75,6 +80,10 @@ impl Kept for Service {
             ServiceKey::parse(self.metadata.namespace.as_deref()?, name).ok()
         };
         [named(self), by_label(self, label::IMPORT), derived()].into_iter().flatten().collect()
+    }
+
+    fn service(&self) -> Option<&Service> {
+        Some(self)
     }
 }
 

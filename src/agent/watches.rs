@@ -89,6 +89,11 @@ impl<K: Kept> Follow<K> {
         let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
             let whole = matches!(event, Ok(Event::InitDone));
+            let service = match &event {
+                Ok(Event::InitApply(object) | Event::Apply(object)) => object.service(),
+                _ => None,
+            };
+            let learnt = service.is_some_and(|service| agent.lacking.lock().unlearn(service));
             let touched = {
                 let mut seen = agent.seen.lock();
                 let store = (self.kind)(&mut seen);
@@ -112,6 +117,10 @@ impl<K: Kept> Follow<K> {
                 }
             };
             agent.look_at(touched);
+            if learnt {
+                tracing::info!("this cluster has Service addresses of a family that it lacked");
+                agent.look_at_everything();
+            }
             if whole {
                 tracing::debug!(kind, "synced");
                 if let Some(part) = &self.part {

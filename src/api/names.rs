@@ -64,6 +64,12 @@ pub mod annotation {
     pub const IP_FAMILIES: &str = "tombolo.dev/ip-families";
     /// On a ServiceImport that the hub wrote in a member: for each merged port its accepted name and the cluster that gave it.
     pub const PORT_NAMES: &str = "tombolo.dev/port-names";
+    /// On a ServiceImport that the hub wrote in a member: the clusters, with commas between them, that have a ServiceExport and offer no
+    /// Service by it. It is kept for them too.
+    pub const KEPT_FOR: &str = "tombolo.dev/kept-for";
+    /// On a ServiceImport that the hub wrote in a member: of each cluster of which its ports do not tell, those that it serves, such as
+    /// `{"member2":[[80,"TCP"]]}`.
+    pub const SERVED_PORTS: &str = "tombolo.dev/served-ports";
     /// On an imported slice: its cluster is silent; `kept` as it was, or `withdrawn` since other clusters serve.
     pub const STALE: &str = "tombolo.dev/stale";
     /// On a source slice, and on the imported ones that are made of it: the change of endpoints that they were last written for, as an id
@@ -85,6 +91,9 @@ pub mod annotation {
     pub const DEPENDENCY: &str = "tombolo.dev/dependency";
     /// On a copy: which kinds of policies placed it, by their CustomResourceDefinitions. Made anew, they remove nothing of before.
     pub const POLICIES: &str = "tombolo.dev/policies";
+    /// On a copy: the policy that placed it, as `namespace/name`, or `name` where it is cluster-wide. It is looked at before what it no longer
+    /// places is removed.
+    pub const POLICY: &str = "tombolo.dev/policy";
     /// On a copy: the replicas that it was given, where they are not simply those of its template.
     pub const REPLICAS: &str = "tombolo.dev/replicas";
     /// On a Cluster: the kinds that were ever applied there.
@@ -209,6 +218,8 @@ pub mod condition {
     pub const LEAVING: &str = "Leaving";
     /// Of a Cluster: everything that was read of it is believed.
     pub const DATA_TRUSTED: &str = "DataTrusted";
+    /// Of a Cluster from which something could not be removed: all copies without a template are gone.
+    pub const COPIES_REMOVED: &str = "CopiesRemoved";
     /// Of a Cluster: its agent's Lease is fresh.
     pub const AGENT_READY: &str = "AgentReady";
     /// Of a Cluster: the list of kinds in its status is complete.
@@ -303,6 +314,9 @@ pub mod reason {
     /// DataTrusted=False of a Cluster: something of it is not believed.
     pub const REFUSED: &str = "Refused";
 
+    /// CopiesRemoved=True of a Cluster.
+    pub const ALL_REMOVED: &str = "AllRemoved";
+
     /// Ready=True of a Cluster.
     pub const CLUSTER_READY: &str = "ClusterReady";
     /// Ready=False of a Cluster: its API server says that it is not ready.
@@ -313,6 +327,8 @@ pub mod reason {
     pub const CLUSTER_IS_HUB: &str = "ClusterIsHub";
     /// Ready=False of a Cluster: it is the same cluster as another member.
     pub const CLUSTER_DUPLICATED: &str = "ClusterDuplicated";
+    /// Ready=False of a Cluster: the hub may not find out which cluster it is.
+    pub const CLUSTER_NOT_IDENTIFIED: &str = "ClusterNotIdentified";
     /// Ready=False of a Cluster: it is a member of another hub.
     pub const CLUSTER_OF_ANOTHER_HUB: &str = "ClusterOfAnotherHub";
     /// Ready=False of a Cluster: what it or its Secret says is no way into it.

@@ -299,6 +299,10 @@ pub struct PolicyStatus {
 pub struct ClusterOutcome {
     /// The cluster's name.
     pub name: String,
+    /// Objects that are to be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub wanted: Option<i32>,
     /// Objects that are there as wanted.
     #[schemars(range(min = 0))]
     pub applied: i32,
@@ -308,6 +312,19 @@ pub struct ClusterOutcome {
     /// Why the first of them could not, in the cluster's own words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What could not be written, and why; of a policy of which much could not be, the first hundred in all clusters together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+}
+
+/// An object that could not be written to a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// The object, such as `ConfigMap shop/one`.
+    pub object: String,
+    /// Why it could not be written, in the cluster's own words.
+    pub message: String,
 }
 
 // === impl DecisionConditions ===

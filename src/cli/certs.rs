@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
+use super::paint;
 use crate::{
     shell::clock,
     webhook::authority::{Authority, Names},
@@ -53,7 +54,7 @@ impl Args {
             [("ca.crt", &authority.certificate), ("tls.crt", &pair.chain), ("tls.key", &pair.key)]
         {
             write(&self.dir.join(name), content)?;
-            println!("{}", self.dir.join(name).display());
+            paint::print(&format!("{}\n", self.dir.join(name).display()))?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    paint::{Cell, Paint, Table, Tone},
+    paint::{self, Cell, Paint, Table, Tone},
     side::Side,
 };
 use crate::{
@@ -51,6 +51,30 @@ pub struct Args {
 impl Args {
     /// Looks at the cluster and says what was found. Fails if anything does not work.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
+        let (client, mut found) = tokio::select! {
+            () = stop.cancelled() => bail!("it was interrupted"),
+            looked = self.look() => looked?,
+        };
+        let paint = Paint::of_stdout();
+        // Before pods are started, which takes long and may fail.
+        tell(&found, paint)?;
+        if self.connectivity {
+            let (pairs, more) = self.dial(&client, &stop).await?;
+            if !pairs.is_empty() {
+                let lines = reached(&pairs).lines(paint, paint.width());
+                paint::print(&format!("\n{}\n\n", lines.join("\n")))?;
+            }
+            tell(&more, paint)?;
+            found.extend(more);
+        }
+        match found.iter().filter(|finding| finding.severity == Severity::Sick).count() {
+            0 => Ok(()),
+            1 => bail!("1 thing does not work"),
+            sick => bail!("{sick} things do not work"),
+        }
+    }
+
+    async fn look(&self) -> Result<(Client, Vec<Finding>)> {
         let config = connection::config(&self.connection).await.context("failed to find the cluster")?;
         let client = client(&config, None).context("failed to set up the client")?;
         let side = Side::of(&client, self.on).await?;
@@ -58,33 +82,14 @@ impl Args {
             !self.connectivity || side == Some(Side::Hub),
             "--connectivity: only a hub knows its members; name it with --context or --kubeconfig"
         );
-        let look = async {
-            match side {
-                Some(Side::Hub) => diagnose::hub(&client, &self.tombolo_namespace).await,
-                Some(Side::Member) | None => diagnose::member(&client, &self.tombolo_namespace).await,
+        let (role, found) = match side {
+            Some(Side::Hub) => ("a hub", diagnose::hub(&client, &self.tombolo_namespace).await),
+            Some(Side::Member) | None => {
+                ("a member", diagnose::member(&client, &self.tombolo_namespace).await)
             }
         };
-        let mut found = tokio::select! {
-            () = stop.cancelled() => bail!("it was interrupted"),
-            found = look => found,
-        };
-        let role = if side == Some(Side::Hub) { "a hub" } else { "a member" };
-        println!("looked at {} as {role}", config.cluster_url);
-        let paint = Paint::of_stdout();
-        if self.connectivity {
-            let (pairs, more) = self.dial(&client, &stop).await?;
-            found.extend(more);
-            if !pairs.is_empty() {
-                let lines = reached(&pairs).lines(paint, paint.width());
-                println!("\n{}\n", lines.join("\n"));
-            }
-        }
-        found.iter().for_each(|finding| println!("{}", line(finding, paint.colours)));
-        match found.iter().filter(|finding| finding.severity == Severity::Sick).count() {
-            0 => Ok(()),
-            1 => bail!("1 thing does not work"),
-            sick => bail!("{sick} things do not work"),
-        }
+        paint::print(&format!("looked at {} as {role}\n", config.cluster_url))?;
+        Ok((client, found))
     }
 
     async fn dial(&self, hub: &Client, stop: &CancellationToken) -> Result<(Vec<Pair>, Vec<Finding>)> {
@@ -94,8 +99,13 @@ impl Args {
             patience: Duration::from_secs(self.pod_timeout),
             timeout: Duration::from_secs(self.dial_timeout),
         };
-        connectivity::dial(hub, &options, &|line| eprintln!("{line}"), stop).await
+        connectivity::dial(hub, &options, &paint::note, stop).await
     }
+}
+
+fn tell(found: &[Finding], paint: Paint) -> Result<()> {
+    let lines = found.iter().map(|finding| line(finding, paint.colours) + "\n");
+    paint::print(&lines.collect::<String>()).map(drop)
 }
 
 /// Who reaches whom.

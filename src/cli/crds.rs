@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{ErrorKind, Write},
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 
-use super::reference;
+use super::{paint, reference};
 use crate::{
     api::{
         crds::{self, Role},
@@ -50,7 +50,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     match &args.write {
         Some(checkout) => write(checkout),
-        None => print(&stream(args.role)?),
+        None => paint::print(&stream(args.role)?).map(drop),
     }
 }
 
@@ -112,14 +112,6 @@ pub fn leftovers(checkout: &Path) -> Result<Vec<PathBuf>> {
 
 fn document(definition: &CustomResourceDefinition) -> Result<String> {
     crds::yaml(definition).with_context(|| format!("failed to write {}", definition.spec.names.kind))
-}
-
-fn print(stream: &str) -> Result<()> {
-    match std::io::stdout().lock().write_all(stream.as_bytes()) {
-        // `tombolo crds | head` is no failure.
-        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("failed to print"),
-    }
 }
 
 fn write(checkout: &Path) -> Result<()> {

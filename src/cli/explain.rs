@@ -5,7 +5,7 @@ mod read;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use clap::ValueEnum;
 use tokio_util::sync::CancellationToken;
 
@@ -69,14 +69,28 @@ impl Args {
         })
     }
 
-    async fn explained(&self) -> Result<Explanation> {
-        let (kind, name) = match self.what.as_slice() {
+    /// What is wrong with the command line, though each word of it may be.
+    pub fn fault(&self) -> Option<String> {
+        self.asked().err()
+    }
+
+    /// The kind and the name that are asked for.
+    fn asked(&self) -> Result<(&str, &str), String> {
+        let asked = match self.what.as_slice() {
             [kind, name] => (kind.as_str(), name.as_str()),
-            [one] => one.split_once('/').with_context(|| {
-                format!("KIND/NAME: {one:?} has no name; write it as in serviceexport/serve or `serviceexport serve`")
-            })?,
-            _ => bail!("KIND/NAME: it is missing"),
+            words => words.iter().find_map(|word| word.split_once('/')).unwrap_or_default(),
         };
+        if asked.0.is_empty() || asked.1.is_empty() {
+            let given = self.what.join(" ");
+            return Err(format!(
+                "KIND/NAME: {given:?} lacks a kind or a name; write it as in serviceexport/serve or `serviceexport serve`"
+            ));
+        }
+        Ok(asked)
+    }
+
+    async fn explained(&self) -> Result<Explanation> {
+        let (kind, name) = self.asked().map_err(Error::msg)?;
         let (hub, own) = self.hub.connect().await?;
         let served = discover(&hub).await.context("failed to ask the hub for its kinds")?;
         let kind = kinds::find(&served, kind)?;

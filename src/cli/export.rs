@@ -11,16 +11,20 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{DeleteParams, PostParams},
     core::ObjectMeta,
 };
 
 use self::progress::follow;
-use super::side::Side;
+use super::{paint::say, side::Side};
 use crate::{
-    api::{ServiceExport, ServiceImport, mcs::Version, names::condition},
-    decide::ids::{ClusterName, ServiceKey},
+    api::{ServiceExport, mcs::Version, names::condition},
+    decide::{
+        copy::{Ownership, ownership},
+        exchange::{export_kind, object_key},
+        ids::{ClusterName, ServiceKey},
+    },
     membership::write::words,
     shell::{
         client::client,
@@ -30,9 +34,6 @@ use crate::{
 
 /// The field manager of what these commands write; it never changes between releases.
 const MANAGER: &str = "tombolo-export";
-/// What the import's condition is called here.
-const REACHED: &str = "Reached";
-
 /// Flags of `tombolo export`.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -46,7 +47,7 @@ pub struct Args {
     /// A cluster that imports it; can be given several times, or with commas. On the hub only; without it all.
     #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
     to: Vec<ClusterName>,
-    /// Wait until it is reachable.
+    /// Wait until all clusters that import it reach it; in a member, until it is offered to them.
     #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     wait: bool,
     /// How many seconds to wait.
@@ -119,7 +120,7 @@ impl Args {
             }
         }
         let Some(patience) = patience else { return Ok(()) };
-        follow(&place, patience).await
+        follow(&place, &self.from, &self.to, patience).await
     }
 }
 
@@ -203,9 +204,9 @@ impl Place {
         };
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         match self.exports().create(&params, &export).await {
-            Ok(_) => println!("Service {key} is exported"),
+            Ok(_) => say(&format!("Service {key} is exported")),
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                println!("Service {key} is exported already");
+                say(&format!("Service {key} is exported already"));
             }
             Err(e) => return Err(words(e)).with_context(|| format!("failed to export Service {key}")),
         }
@@ -215,38 +216,45 @@ impl Place {
     /// Takes the export of a member's Service back.
     async fn unexport(&self) -> Result<()> {
         let key = &self.key;
+        let found = self.exports().get_opt(key.name.as_str()).await.map_err(words);
+        let found = found.with_context(|| format!("failed to read ServiceExport {key}"))?;
+        ensure!(
+            !found.is_some_and(|found| is_copy(&found, key)),
+            "ServiceExport {key} is the hub's copy, which puts it back if it is deleted here: take it back on the hub, with `tombolo \
+             unexport {} -n {} --context HUB`; nothing was changed",
+            key.name,
+            key.namespace
+        );
         match self.exports().delete(key.name.as_str(), &DeleteParams::default()).await {
-            Ok(_) => println!(
+            Ok(_) => say(&format!(
                 "Service {key} is exported no more; clusters that import it lose its endpoints of this one"
-            ),
-            Err(kube::Error::Api(status)) if status.code == 404 => println!("Service {key} is not exported"),
+            )),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                say(&format!("Service {key} is not exported"));
+            }
             Err(e) => return Err(words(e)).with_context(|| format!("failed to delete ServiceExport {key}")),
         }
         Ok(())
     }
 
-    /// What is said of the export: by its own conditions, and on the hub by its import, which tells who reaches whom.
+    /// What is said of the export by its own conditions.
     async fn said(&self) -> Result<Vec<Said>> {
-        let (name, key) = (self.key.name.as_str(), &self.key);
-        let export = self.exports().get_opt(name).await.map_err(words);
+        let key = &self.key;
+        let export = self.exports().get_opt(key.name.as_str()).await.map_err(words);
         let export = export.with_context(|| format!("failed to read ServiceExport {key}"))?;
         let Some(export) = export else { bail!("ServiceExport {key} was deleted meanwhile") };
         let conditions = export.status.map(|status| status.conditions).unwrap_or_default();
         // Causes first.
         let known = [condition::VALID, condition::CONFLICT, condition::READY];
         let found = |what: &str| conditions.iter().find(|it| it.type_ == what);
-        let mut said: Vec<_> = known.into_iter().filter_map(found).map(Said::of).collect();
-        if self.side == Side::Hub {
-            let imports: Api<ServiceImport> =
-                Api::namespaced_with(self.client.clone(), key.namespace.as_str(), &Version::V1Alpha1);
-            let import = imports.get_opt(name).await.map_err(words);
-            let import = import.with_context(|| format!("failed to read ServiceImport {key}"))?;
-            let conditions = import.and_then(|import| import.status).map(|status| status.conditions);
-            let ready = conditions.unwrap_or_default().into_iter().find(|it| it.type_ == condition::READY);
-            said.extend(ready.map(|it| Said { what: REACHED.to_owned(), ..Said::of(&it) }));
-        }
-        Ok(said)
+        Ok(known.into_iter().filter_map(found).map(Said::of).collect())
     }
+}
+
+/// Whether a hub placed an export in a member, whichever hub that is.
+fn is_copy(export: &ServiceExport, key: &ServiceKey) -> bool {
+    let object = object_key(export_kind(), key);
+    ownership(export.annotations(), &object, "") != Ownership::None
 }
 
 // === impl Said ===
@@ -259,5 +267,24 @@ impl Said {
             reason: condition.reason.clone(),
             why: condition.message.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::names::annotation, decide::copy::Origin};
+
+    #[test]
+    fn an_export_that_a_hub_placed_is_told_from_ones_own() {
+        let key = ServiceKey::parse("shop", "serve").unwrap();
+        let object = object_key(export_kind(), &key);
+        let origin = Origin { hub: "some-hub".into(), template: "1".into(), crd: None, object };
+        let mut export = ServiceExport::default();
+        assert!(!is_copy(&export, &key));
+        export.annotations_mut().insert(annotation::ORIGIN.to_owned(), origin.text());
+        assert!(is_copy(&export, &key));
+        // A clone by another name proves nothing.
+        assert!(!is_copy(&export, &ServiceKey::parse("shop", "other").unwrap()));
     }
 }

@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow};
 use kube::Client;
 
+use super::paint;
 use crate::{
     api::names::object,
     decide::{ids::ClusterName, select::labels},
@@ -100,13 +101,13 @@ impl Args {
     pub async fn run(self) -> Result<()> {
         let print = self.agent == Agent::Print;
         // What is printed for `kubectl apply` is not to be mixed with what is told.
-        let say = move |line: &str| if print { eprintln!("{line}") } else { println!("{line}") };
+        let say = move |line: &str| if print { paint::note(line) } else { paint::say(line) };
         let (grant, wait) = (grant_of(&self.grants)?, self.wait);
         let ends = self.ends().await?;
         let request = self.request(grant);
         join(&ends, &request, &say).await?;
         if print {
-            print!("{}", agent::yaml(&agent::manifests(&request.agent_image))?);
+            paint::print(&agent::yaml(&agent::manifests(&request.agent_image))?)?;
         }
         let name = &request.name;
         if let Err(why) = report::running(&ends.hub, &request.hub_namespace).await? {
@@ -120,6 +121,11 @@ impl Args {
             say(&format!("{name} joined"));
         }
         Ok(())
+    }
+
+    /// What is wrong with the command line, though each word of it may be.
+    pub fn fault(&self) -> Option<String> {
+        preset_of(&self.grants).err()
     }
 
     async fn ends(&self) -> Result<Ends> {
@@ -174,19 +180,22 @@ fn label(text: &str) -> Result<(String, String), String> {
 
 /// What several --grant say together; nothing if there is none.
 fn grant_of(given: &[String]) -> Result<Option<Grant>> {
-    let (mut preset, mut extra) = (None, Vec::new());
-    for text in given {
-        if let Some(named) = Preset::named(text) {
-            if preset.is_some_and(|before| before != named) {
-                bail!("--grant: name one of services, workloads and all");
-            }
-            preset = Some(named);
-        } else {
-            extra.extend(rules(Path::new(text))?);
-        }
+    let preset = preset_of(given).map_err(Error::msg)?.unwrap_or(Preset::Services);
+    let mut extra = Vec::new();
+    for file in given.iter().filter(|text| Preset::named(text).is_none()) {
+        extra.extend(rules(Path::new(file))?);
     }
-    let preset = preset.unwrap_or(Preset::Services);
     Ok((!given.is_empty()).then_some(Grant { preset, extra }))
+}
+
+/// The one that is named of those that there are.
+fn preset_of(given: &[String]) -> Result<Option<Preset>, String> {
+    let mut named = given.iter().filter_map(|text| Preset::named(text));
+    let first = named.next();
+    match named.all(|other| Some(other) == first) {
+        true => Ok(first),
+        false => Err("--grant: name one of services, workloads and all".to_owned()),
+    }
 }
 
 fn rules(path: &Path) -> Result<Vec<k8s_openapi::api::rbac::v1::PolicyRule>> {

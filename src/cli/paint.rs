@@ -85,7 +85,7 @@ impl Progress {
     /// What it is about now, in place of what it said before.
     pub fn say(&mut self, text: &str) {
         if self.terminal && self.began.elapsed() >= PATIENCE {
-            eprint!("\r\x1b[K{}", shortened(text, WIDTH - 1));
+            draw(&format!("\r\x1b[K{}", shortened(text, WIDTH - 1)));
             self.shown = true;
         }
     }
@@ -93,7 +93,7 @@ impl Progress {
     /// Takes back what it said.
     pub fn done(&mut self) {
         if std::mem::take(&mut self.shown) {
-            eprint!("\r\x1b[K");
+            draw("\r\x1b[K");
         }
     }
 }
@@ -283,6 +283,20 @@ pub fn print(text: &str) -> Result<bool> {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true).context("failed to print"),
     }
+}
+
+/// Says in a line how a command goes. Where nobody can read it any more, what is being done goes on all the same.
+pub fn say(line: &str) {
+    drop(print(&format!("{line}\n")));
+}
+
+/// The same beside what is printed.
+pub fn note(line: &str) {
+    draw(&format!("{line}\n"));
+}
+
+fn draw(text: &str) {
+    drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
 #[cfg(test)]

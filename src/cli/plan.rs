@@ -10,7 +10,6 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use tokio_util::sync::CancellationToken;
 
 use self::{ask::Asking, documents::Given};
 use super::{
@@ -24,6 +23,7 @@ use crate::{
         plan::{Hub, Plan, plan},
     },
     hub::served::discover,
+    shell::shutdown,
 };
 
 /// Flags of `tombolo plan`.
@@ -64,10 +64,13 @@ enum Format {
 
 impl Args {
     /// Says what would change. Ends with 3 if anything would be refused.
-    pub async fn run(self, stop: CancellationToken) -> Result<ExitCode> {
+    pub async fn run(self) -> Result<ExitCode> {
+        // Whoever waits for standard input ends at Ctrl-C as any program does.
+        let given = Given::read(&self.filename, self.recursive)?;
+        let stop = shutdown::on_signal()?;
         let planned = tokio::select! {
             () = stop.cancelled() => bail!("it was interrupted; nothing was changed"),
-            planned = self.planned() => planned?,
+            planned = self.planned(&given) => planned?,
         };
         let paint = Paint::of_stdout();
         let text = match self.output {
@@ -79,8 +82,7 @@ impl Args {
         Ok(if planned.refused() == 0 { ExitCode::SUCCESS } else { NOT_WELL.into() })
     }
 
-    async fn planned(&self) -> Result<Plan> {
-        let given = Given::read(&self.filename, self.recursive)?;
+    async fn planned(&self, given: &Given) -> Result<Plan> {
         let mut progress = Progress::new();
         let (client, own) = self.hub.connect().await?;
         let served = discover(&client).await.context("failed to ask the hub for its kinds")?;

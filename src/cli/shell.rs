@@ -1,14 +1,12 @@
 //! `tombolo completion` and `tombolo man`: what a shell and `man` want to know of the command line, made from it.
 
-use std::{
-    fs,
-    io::{ErrorKind, Write},
-    path::PathBuf,
-};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
+
+use super::paint;
 
 /// Flags of `tombolo completion`.
 #[derive(Debug, clap::Args)]
@@ -35,11 +33,7 @@ impl CompletionArgs {
     pub fn run(&self, mut command: Command) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, "tombolo", &mut script);
-        match std::io::stdout().write_all(&script) {
-            // Who reads a part only has had enough.
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-            written => written.context("failed to print"),
-        }
+        paint::print(&String::from_utf8(script).context("a script is text")?).map(drop)
     }
 }
 

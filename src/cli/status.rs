@@ -5,7 +5,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -64,27 +64,32 @@ enum Format {
 impl Args {
     /// Shows how the fleet is.
     pub async fn run(self, stop: CancellationToken) -> Result<ExitCode> {
-        let (hub, own) = self.hub.connect().await?;
-        let namespace = (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or(own));
-        let asked = Asked { hub, namespace, system: self.hub.hub_namespace.clone(), members: self.members };
-        let mut last = self.look(&asked, None).await?;
-        if self.watch {
-            let mut changes = Changes::of(&asked);
-            loop {
-                tokio::select! {
-                    () = stop.cancelled() => break,
-                    () = changes.next() => {}
-                }
-                match self.look(&asked, last.as_ref()).await {
-                    Ok(Some(now)) => last = Some(now),
-                    Ok(None) => break,
-                    // It is looked again; the hub may just restart.
-                    Err(e) => tracing::warn!("{e:#}"),
-                }
-            }
+        let mut last = None;
+        tokio::select! {
+            () = stop.cancelled() => ensure!(last.is_some(), "it was interrupted"),
+            shown = self.show(&mut last) => shown?,
         }
         let well = last.is_none_or(|last| last.problems.is_empty());
         Ok(if well || !self.exit_code { ExitCode::SUCCESS } else { NOT_WELL.into() })
+    }
+
+    /// Shows it once, or whenever it changes for as long as somebody reads; `last` is what was seen last.
+    async fn show(&self, last: &mut Option<Overview>) -> Result<()> {
+        let (hub, own) = self.hub.connect().await?;
+        let namespace = (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or(own));
+        let asked = Asked { hub, namespace, system: self.hub.hub_namespace.clone(), members: self.members };
+        *last = self.look(&asked, None).await?;
+        let mut changes = self.watch.then(|| Changes::of(&asked));
+        while let Some(changes) = &mut changes {
+            changes.next().await;
+            match self.look(&asked, last.as_ref()).await {
+                Ok(Some(now)) => *last = Some(now),
+                Ok(None) => break,
+                // It is looked again; the hub may just restart.
+                Err(e) => tracing::warn!("{e:#}"),
+            }
+        }
+        Ok(())
     }
 
     /// Looks, and prints what is seen if it is news; none where nobody reads any more.

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::target::HubFlags;
+use super::{paint::say, target::HubFlags};
 use crate::{
     api::{
         Cluster,
@@ -90,14 +90,14 @@ impl Args {
         }
         let cluster = self.annotate(clusters, cluster).await?;
         if going {
-            println!("Cluster {name} is being deleted already");
+            say(&format!("Cluster {name} is being deleted already"));
         } else {
             clusters
                 .delete(name, &params)
                 .await
                 .map_err(words)
                 .with_context(|| format!("failed to delete Cluster {name}"))?;
-            println!("Cluster {name} is being deleted");
+            say(&format!("Cluster {name} is being deleted"));
         }
         Ok(cluster)
     }
@@ -121,7 +121,7 @@ impl Args {
     }
 
     async fn follow(&self, hub: &Client, clusters: &Api<Cluster>, cluster: Cluster) -> Result<()> {
-        let (name, say) = (self.name.as_str(), |line: &str| println!("{line}"));
+        let name = self.name.as_str();
         let patience = Duration::from_secs(self.timeout);
         let soon = SOON.min(patience);
         let mut gone = report::gone(hub, &cluster, soon, &say).await?;
@@ -132,10 +132,10 @@ impl Args {
             let now =
                 clusters.get_opt(name).await.with_context(|| format!("failed to read Cluster {name}"))?;
             if let Some(silence) = now.as_ref().and_then(silence).filter(|_| !self.force) {
-                println!(
+                say(&format!(
                     "{name} does not answer ({silence}); the hub tries on. `tombolo unjoin {name} --force` does not wait \
                      for it: what was propagated there, its imports and the hub's ServiceAccount then stay there"
-                );
+                ));
             }
             let cluster = now.unwrap_or(cluster);
             gone = report::gone(hub, &cluster, patience.saturating_sub(soon), &say).await?;
@@ -152,11 +152,11 @@ impl Args {
 
     fn done(&self) {
         let copies = if self.delete_copies { "were deleted" } else { "stay, and are nobody's now" };
-        println!(
+        say(&format!(
             "{} is no longer a member. What was propagated there: the copies {copies}; CustomResourceDefinitions and \
              Namespaces stay",
             self.name
-        );
+        ));
     }
 }
 

@@ -14,13 +14,11 @@ use serde_json::Value;
 
 use super::{
     copy::{self, ObjectKey, Origin, Ownership, Rendered},
+    definition::Release,
     select::GroupKind,
     world::{Absence, Desired, Found, Held, Wanted},
 };
-use crate::api::{
-    names::{annotation, mcs},
-    propagation::ConflictResolution,
-};
+use crate::api::{names::annotation, propagation::ConflictResolution};
 
 /// What is there, by its metadata.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +37,8 @@ pub struct Observed {
     pub adopted: bool,
     /// Which kinds of policies placed it.
     policies: Box<str>,
+    /// The policy that placed it, if it says so.
+    pub policy: Option<Box<str>>,
     /// The hash of what we applied last.
     applied: Box<str>,
     /// Who owns which field, as server-side apply writes it; none once all that was applied was seen to be ours.
@@ -52,14 +52,7 @@ pub struct Observed {
     /// Somebody scales it.
     scaled: bool,
     /// Of a CustomResourceDefinition: how new it says it is.
-    revision: Option<Revision>,
-}
-
-/// How new a CustomResourceDefinition of the Multi-Cluster Services API is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Revision {
-    schema: u64,
-    release: Vec<u64>,
+    release: Release,
 }
 
 /// What is done.
@@ -86,6 +79,8 @@ pub struct Removal {
     pub certain: Certainty,
     /// It stays without our marks; else it is deleted.
     pub let_go: bool,
+    /// It stays too where a policy says so by now, though its stamp does not: the member may have been away since.
+    pub unless_preserved: bool,
     /// Its UID.
     pub uid: Box<str>,
 }
@@ -97,8 +92,13 @@ pub enum Certainty {
     Given,
     /// That the template is gone, and not its kind.
     NoTemplate(Origin),
-    /// That the kinds of policies are those which placed it: policies say so, and not that one of their kinds is gone.
-    Policies(Box<str>),
+    /// That policies say so: their kinds are those which placed it, and the policy that did is seen as it is, or gone.
+    Policies {
+        /// The kinds, as it has them.
+        kinds: Box<str>,
+        /// The policy, as it has it.
+        policy: Option<Box<str>>,
+    },
 }
 
 /// Decides what is done.
@@ -181,7 +181,10 @@ fn present(wanted: &Wanted, observed: &Observed, api_version: &str) -> Action {
     if is_older(&rendered.body, observed) {
         return Action::Leave("the cluster has a newer one: it stays as it is".to_owned());
     }
-    if observed.is(&rendered) {
+    // What the release before wrote does not name its policy: that alone is no reason to write all copies again.
+    let as_before =
+        || observed.policy.is_none() && observed.is(&wanted.render_as_before(api_version, observed.found()));
+    if observed.is(&rendered) || as_before() {
         Action::Nothing
     } else {
         Action::Apply(rendered, observed.resource_version.clone())
@@ -197,7 +200,7 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
     let certain = match why {
         Absence::NoTemplate => Certainty::NoTemplate(origin.clone()),
         Absence::NoPolicy | Absence::Elsewhere | Absence::NotNamed | Absence::NamedByNone => {
-            Certainty::Policies(observed.policies.clone())
+            Certainty::Policies { kinds: observed.policies.clone(), policy: observed.policy.clone() }
         }
         Absence::Leaving | Absence::LeavingBehindNothing => Certainty::Given,
     };
@@ -208,7 +211,8 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
         _ => false,
     };
     let let_go = stays || observed.adopted || (cascades(&key.kind) && !held.delete_with_policy);
-    Action::Remove(Removal { certain, let_go, uid: observed.uid.clone() })
+    let unless_preserved = matches!(why, Absence::NoTemplate | Absence::NamedByNone);
+    Action::Remove(Removal { certain, let_go, unless_preserved, uid: observed.uid.clone() })
 }
 
 /// Whether the deletion of such an object takes others with it.
@@ -221,11 +225,10 @@ pub(in crate::decide) fn cascades(kind: &GroupKind) -> bool {
 
 /// Whether what is wanted is older than what is there, by the marks of the Multi-Cluster Services API's CRDs.
 fn is_older(body: &Value, observed: &Observed) -> bool {
-    let Some(there) = &observed.revision else { return false };
     let labels = body.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
     let labels: BTreeMap<String, String> =
         labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-    Revision::of(&labels).is_none_or(|wanted| wanted < *there)
+    Release::of(Some(&labels)) < observed.release
 }
 
 // === impl Observed ===
@@ -253,13 +256,14 @@ impl Observed {
             },
             adopted: says(annotation::ADOPTED, "true"),
             policies: annotations.get(annotation::POLICIES).map(String::as_str).unwrap_or_default().into(),
+            policy: annotations.get(annotation::POLICY).map(|policy| policy.as_str().into()),
             applied: annotations.get(annotation::APPLIED).map(String::as_str).unwrap_or_default().into(),
             owners: owners(entries),
             listing: copy::listing(entries),
             settled: None,
             managed: Some(serde_json::to_string(entries).unwrap_or_default().into()),
             scaled: copy::scaled(entries),
-            revision: metadata.labels.as_ref().and_then(Revision::of),
+            release: Release::of(metadata.labels.as_ref()),
         }
     }
 
@@ -268,8 +272,14 @@ impl Observed {
         matches!(self.ownership, Ownership::Ours(_))
     }
 
-    fn found(&self) -> Found {
-        Found { adopted: self.adopted, scaled: self.scaled, replicas: self.held.replicas }
+    fn found(&self) -> Found<'_> {
+        Found {
+            adopted: self.adopted,
+            scaled: self.scaled,
+            replicas: self.held.replicas,
+            policies: &self.policies,
+            policy: self.policy.as_deref(),
+        }
     }
 
     /// Takes note of what is seen now, and says whether that is news: a new status is none.
@@ -320,15 +330,4 @@ fn owners(entries: &[ManagedFieldsEntry]) -> u64 {
     let counted = entries.iter().filter(|entry| entry.subresource.as_deref().is_none_or(str::is_empty));
     let counted: Vec<_> = counted.map(|entry| (&entry.manager, &entry.operation, &entry.fields_v1)).collect();
     super::policies::fingerprint(&counted)
-}
-
-// === impl Revision ===
-
-impl Revision {
-    fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
-        let schema = labels.get(mcs::SCHEMA_REVISION)?.parse().ok()?;
-        let release = labels.get(mcs::RELEASE_VERSION).map(String::as_str).unwrap_or_default();
-        let numbers = release.trim_start_matches('v').split(['.', '-']).map_while(|part| part.parse().ok());
-        Some(Self { schema, release: numbers.collect() })
-    }
 }

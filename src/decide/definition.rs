@@ -1,8 +1,10 @@
 //! The definition of a kind of the Multi-Cluster Services API in a cluster: which version is spoken there, and which words it has.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use crate::api::mcs::Version;
+use crate::api::{mcs::Version, names::mcs};
 
 /// The definition of a kind of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,33 @@ pub struct Dialect {
     pub version: Version,
     /// Whether there are words for traffic: what has none would be written again and again.
     pub traffic: bool,
+}
+
+/// How new a definition is: the release of the API, and the revision of the schema within it, which begins anew with every release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release {
+    version: (u64, u64, u64),
+    revision: u64,
+}
+
+// === impl Release ===
+
+impl Release {
+    /// What a definition says of itself by its labels. Those before v0.4.0 say nothing and are older than any that does.
+    pub fn of(labels: Option<&BTreeMap<String, String>>) -> Self {
+        let label = |key| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+        Self {
+            version: label(mcs::RELEASE_VERSION).and_then(version).unwrap_or_default(),
+            revision: label(mcs::SCHEMA_REVISION).and_then(|text| text.parse().ok()).unwrap_or_default(),
+        }
+    }
+}
+
+/// `v0.5.2`, and what comes after it in pre-releases does not count.
+fn version(text: &str) -> Option<(u64, u64, u64)> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let mut numbers = text.split(['-', '+']).next()?.split('.').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??, numbers.next().unwrap_or(Some(0))?))
 }
 
 // === impl Definition ===

@@ -34,9 +34,20 @@ pub fn slice_name(key: &ServiceKey, cluster: &ClusterName, source: &str) -> Stri
     format!("{name}-{cluster}-{}", hash(&format!("{cluster}/{namespace}/{source}")))
 }
 
+/// Whether an imported slice of a service, made of a source slice of a cluster, can be called so.
+pub fn is_slice_name(key: &ServiceKey, cluster: &ClusterName, name: &str) -> bool {
+    let hash = name.strip_prefix(&format!("{}-{cluster}-", key.name));
+    hash.is_some_and(|hash| !hash.contains('-'))
+}
+
 /// What the source slice is called that is made of a slice of a Service; a part of it, where that has too many endpoints.
 pub fn source_name(key: &ServiceKey, slice: &str, part: usize) -> String {
     format!("{}-source-{}", key.name, hash(&format!("{}/{slice}/{part}", key.namespace)))
+}
+
+/// The name of the service that a source slice of that name is of, if it can be one's.
+pub fn source_of(name: &str) -> Option<&str> {
+    name.rsplit_once('-')?.0.strip_suffix("-source")
 }
 
 /// The first characters of a text's SHA-256 in base32hex, lower case.
@@ -79,6 +90,27 @@ mod tests {
         let key = key("shop", "serve");
         assert!(is_name(&key, "derived-serve") && is_name(&key, &hashed_name(&key)));
         assert!(!is_name(&key, "kubernetes") && !is_name(&key, "derived-other") && !is_name(&key, ""));
+    }
+
+    #[test]
+    fn the_name_of_a_source_slice_tells_its_service() {
+        for name in ["serve", "a-b", "serve-source", "serve-source-x"] {
+            assert_eq!(source_of(&source_name(&key("shop", name), "any-slice", 7)), Some(name));
+        }
+        for name in ["serve", "serve-abcdefghij", "serve-sources-a", "source-a", ""] {
+            assert_eq!(source_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_an_imported_slice_fits_one_service_and_cluster() {
+        let (one, two) = ("member1".parse().unwrap(), "member2".parse().unwrap());
+        let name = slice_name(&key("shop", "serve"), &one, "serve-source-a");
+        assert!(is_slice_name(&key("shop", "serve"), &one, &name));
+        assert!(!is_slice_name(&key("shop", "serve"), &two, &name));
+        assert!(!is_slice_name(&key("shop", "other"), &one, &name));
+        let of_another = slice_name(&key("shop", "serve"), &"member1-x".parse().unwrap(), "serve-source-a");
+        assert!(!is_slice_name(&key("shop", "serve"), &one, &of_another));
     }
 
     #[test]

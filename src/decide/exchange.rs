@@ -10,6 +10,7 @@ mod import;
 mod plan;
 mod refusals;
 mod seen;
+mod silent;
 mod slices;
 mod summary;
 mod tally;
@@ -35,6 +36,7 @@ pub use self::{
         ExportSeen, ImportSeen, Offered, PortSeen, SliceSeen, Whose, export_kind, import_kind, object_key,
         service_key, source_key,
     },
+    silent::withdrawn,
     summary::Summary,
     tally::Tally,
     trust::{Reason, Refused},

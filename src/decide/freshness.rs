@@ -136,19 +136,22 @@ pub fn lasting(before: &Silent, now: Silent) -> Silent {
     now.into_iter().map(|(name, now)| (name.clone(), since(&name, now))).collect()
 }
 
-/// Judges all members.
+/// Judges all members. Who was lost before many fell silent stays lost: that the fault may be the hub's now brings none of its pods back.
 pub fn grades(silent: &Silent, now: i64, limits: Limits) -> BTreeMap<ClusterName, Grade> {
     let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     let (stale, lost) = (seconds(limits.stale), seconds(limits.lost));
-    let long: Vec<i64> = silent.values().flatten().copied().filter(|since| now - since >= stale).collect();
+    // Whether at a time many had been silent for a while, since about the same moment.
+    let many = |since: i64, at: i64| {
+        let long = silent.values().flatten().filter(|other| at - **other >= stale);
+        let together = long.filter(|other| (**other - since).abs() <= lost).count();
+        // One alone says nothing of the hub, were there only two.
+        together > 1 && together * 2 >= silent.len()
+    };
     let grade = |since: Option<i64>| {
         let Some(since) = since else { return Grade::Fresh };
-        let together = long.iter().filter(|other| (*other - since).abs() <= lost).count();
         match now - since {
-            // One alone says nothing of the hub, were there only two.
-            _ if together > 1 && together * 2 >= silent.len() => Grade::Silent,
-            passed if passed >= lost => Grade::Lost,
-            passed if passed >= stale => Grade::Stale,
+            passed if passed >= lost && !many(since, since + lost) => Grade::Lost,
+            passed if passed >= stale && !many(since, now) => Grade::Stale,
             _ => Grade::Silent,
         }
     };
@@ -196,6 +199,20 @@ mod tests {
     }
 
     #[test]
+    fn who_was_lost_stays_lost_when_others_fall_silent_and_these_are_not_judged() {
+        use Grade::{Fresh, Lost, Silent, Stale};
+        let since = [Some(20), Some(120), None];
+        for (now, grades) in
+            [(140, [Lost, Silent, Fresh]), (150, [Lost, Silent, Fresh]), (999, [Lost, Silent, Fresh])]
+        {
+            assert_eq!(judged(&since, now), grades, "at {now}");
+        }
+        // Who was only stale by then is not judged any more.
+        assert_eq!(judged(&[Some(20), Some(100), None], 129), [Stale, Silent, Fresh]);
+        assert_eq!(judged(&[Some(20), Some(100), None], 999), [Silent, Silent, Fresh]);
+    }
+
+    #[test]
     fn a_member_that_is_silent_for_another_reason_now_is_silent_since_the_first() {
         let of = |since| BTreeMap::from([("a".parse().unwrap(), since)]);
         assert_eq!(lasting(&of(Some(5)), of(Some(9))), of(Some(5)));
@@ -214,6 +231,23 @@ mod tests {
                     prop_assert!(grade < Grade::Stale || now - since >= 30);
                     prop_assert!(grade < Grade::Lost || now - since >= 120);
                 }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn who_is_lost_stays_so_until_it_answers_whoever_falls_silent_after(
+            since in proptest::collection::vec(proptest::option::of(proptest::sample::select(vec![0_i64, 20, 90, 110, 130])), 1..8),
+            now in 120_i64..160,
+            after in proptest::collection::vec(proptest::option::of(0_i64..300), 8), passed in 0_i64..600,
+        ) {
+            let until = |now: i64| move |since: &Option<i64>| since.filter(|since| *since <= now);
+            let before: Vec<_> = since.iter().map(until(now)).collect();
+            let later: Vec<_> = before.iter().zip(&after).map(|(before, after)| before.or(after.map(|after| now + after))).collect();
+            let later: Vec<_> = later.iter().map(until(now + passed)).collect();
+            for (before, later) in judged(&before, now).into_iter().zip(judged(&later, now + passed)) {
+                prop_assert!(before != Grade::Lost || later == Grade::Lost);
             }
         }
     }

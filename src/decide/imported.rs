@@ -3,22 +3,27 @@
 //! Port names are mapped here, once, from the names of the exporting cluster's Service to the merged ones. The hub renders the slices of
 //! other clusters, an agent those of its own cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointHints, EndpointPort, EndpointSlice, ForZone};
 use kube::core::ObjectMeta;
+use serde_json::{Value, json};
 
 use super::{
     derived::slice_name,
     ids::{ClusterName, PortName, ServiceKey},
     merge::{Fate, PortMap, ServiceSpec, ServiceType},
-    ports::Protocol,
+    ports::{PortKey, Protocol},
 };
-use crate::api::names::{kubernetes, mcs};
+use crate::api::names::{annotation, kubernetes, mcs};
 
 /// Under which names the endpoints of a port are served, by the name and protocol that it has in its cluster. While a port is renamed
 /// there are two.
 pub type Served = BTreeMap<(PortName, Protocol), Vec<PortName>>;
+
+/// The zone that endpoints are hinted for whose own is not known. It is nobody's: kube-proxy heeds no hint of a service while a single
+/// endpoint has none.
+const NO_ZONE: &str = "unknown.tombolo.dev";
 
 /// What a source slice is rendered for.
 #[derive(Clone, Debug)]
@@ -46,6 +51,24 @@ pub fn served(ports: &PortMap) -> Served {
         Fate::Withheld(_) => None,
     });
     served.collect()
+}
+
+/// The ports that an import serves of clusters as the annotation [`annotation::SERVED_PORTS`] has it; none where there is nothing to tell.
+pub fn write_told(told: &BTreeMap<&ClusterName, BTreeSet<PortKey>>) -> Option<String> {
+    let told = told.iter().map(|(cluster, ports)| {
+        let ports = ports.iter().map(|key| json!([key.port, key.protocol.to_string()]));
+        (cluster.to_string(), Value::Array(ports.collect()))
+    });
+    let told: serde_json::Map<_, _> = told.collect();
+    (!told.is_empty()).then(|| Value::Object(told).to_string())
+}
+
+/// The ports that an import with these annotations serves of a cluster, where it tells.
+pub fn read_told(annotations: &BTreeMap<String, String>, cluster: &ClusterName) -> Option<BTreeSet<PortKey>> {
+    let text = annotations.get(annotation::SERVED_PORTS)?;
+    let mut told: BTreeMap<String, Vec<(u16, String)>> = serde_json::from_str(text).ok()?;
+    let ports = told.remove(cluster.as_str())?.into_iter();
+    ports.map(|(port, protocol)| Some(PortKey { port, protocol: protocol.parse().ok()? })).collect()
 }
 
 /// What a source slice becomes. It has the name that [`slice_name`] gives it and no more metadata than labels.
@@ -89,8 +112,8 @@ fn ports(port: &EndpointPort, served: &Served) -> Vec<EndpointPort> {
 
 fn endpoint(endpoint: &Endpoint, place: &Place<'_>) -> Endpoint {
     let zone = endpoint.zone.clone();
-    let hints = place.service.traffic_distribution.as_ref().and(zone.as_ref()).map(|zone| EndpointHints {
-        for_zones: Some(vec![ForZone { name: zone.clone() }]),
+    let hints = place.service.traffic_distribution.as_ref().map(|_| EndpointHints {
+        for_zones: Some(vec![ForZone { name: zone.clone().unwrap_or_else(|| NO_ZONE.to_owned()) }]),
         ..EndpointHints::default()
     });
     Endpoint {
@@ -109,8 +132,10 @@ mod tests {
     use k8s_openapi::api::{core::v1::ObjectReference, discovery::v1::EndpointConditions};
 
     use super::*;
-    use crate::decide::merge::{ExportedPort, Withheld};
-    use crate::decide::ports::PortKey;
+    use crate::decide::{
+        merge::{AcceptedNames, Export, ExportedPort, Withheld, merge},
+        ports::tests::ports as ports_of,
+    };
 
     fn source() -> EndpointSlice {
         let port = |name: &str, port| EndpointPort {
@@ -146,6 +171,10 @@ mod tests {
     }
 
     fn rendered(map: &PortMap, own: bool, service: &ServiceSpec) -> EndpointSlice {
+        rendered_of(&source(), map, own, service)
+    }
+
+    fn rendered_of(source: &EndpointSlice, map: &PortMap, own: bool, service: &ServiceSpec) -> EndpointSlice {
         let key = ServiceKey::parse("shop", "serve").unwrap();
         let place = Place {
             key: &key,
@@ -156,7 +185,7 @@ mod tests {
             service,
             served: &served(map),
         };
-        render(&source(), &place)
+        render(source, &place)
     }
 
     fn names(slice: &EndpointSlice) -> Vec<(&str, i32)> {
@@ -164,11 +193,30 @@ mod tests {
         ports.map(|port| (port.name.as_deref().unwrap(), port.port.unwrap())).collect()
     }
 
+    /// The slice of a cluster that calls 80 `a` and 81 `b` beside what others export, from the oldest on.
+    fn merged_with(older: &str, younger: &str) -> EndpointSlice {
+        let all = [("older", older), ("member1", "a 80/TCP, b 81/TCP"), ("younger", younger)];
+        let exports = all.into_iter().zip(1..).map(|((cluster, ports), second)| Export {
+            created: k8s_openapi::jiff::Timestamp::from_second(second).unwrap().into(),
+            cluster: cluster.parse().unwrap(),
+            service: ServiceSpec { ports: ports_of(ports), ..ServiceSpec::default() },
+        });
+        let merged = merge(&exports.collect::<Vec<_>>(), &AcceptedNames::new()).unwrap();
+        rendered(&merged.clusters["member1"], false, &merged.service)
+    }
+
     #[test]
-    fn names_that_swap_between_clusters_reach_the_right_pods() {
-        let swapped = ports(&[("a", 80, Some("b")), ("b", 81, Some("a"))]);
-        let slice = rendered(&swapped, false, &ServiceSpec::default());
-        assert_eq!(names(&slice), [("b", 8080), ("a", 8081)]);
+    fn a_port_has_the_name_that_others_give_its_number_and_never_that_of_another_port() {
+        let slice = merged_with("http 80/TCP", "a 82/TCP");
+        assert_eq!(names(&slice), [("http", 8080), ("b", 8081)]);
+    }
+
+    #[test]
+    fn names_that_swap_between_clusters_lead_to_the_older_clusters_pods_only() {
+        let slice = merged_with("b 80/TCP, a 81/TCP", "");
+        assert!(names(&slice).is_empty() && slice.endpoints.is_empty());
+        let slice = merged_with("", "b 80/TCP, a 81/TCP");
+        assert_eq!(names(&slice), [("a", 8080), ("b", 8081)]);
     }
 
     #[test]
@@ -202,6 +250,19 @@ mod tests {
         let slice = rendered(&ports(&[("a", 80, Some("a"))]), false, &near);
         let hints = slice.endpoints[0].hints.as_ref().unwrap();
         assert_eq!(hints.for_zones.as_ref().unwrap()[0].name, "zone-a");
+    }
+
+    #[test]
+    fn an_endpoint_without_a_zone_has_a_hint_too_for_a_zone_that_is_nobodys() {
+        let near = ServiceSpec { traffic_distribution: Some("PreferClose".into()), ..ServiceSpec::default() };
+        let mut source = source();
+        source.endpoints.push(Endpoint { zone: None, ..source.endpoints[0].clone() });
+        let slice = rendered_of(&source, &ports(&[("a", 80, Some("a"))]), false, &near);
+        let hint =
+            |endpoint: &Endpoint| endpoint.hints.clone()?.for_zones?.first().map(|zone| zone.name.clone());
+        let hints: Vec<_> = slice.endpoints.iter().map(hint).collect();
+        assert_eq!(hints, [Some("zone-a".to_owned()), Some("unknown.tombolo.dev".to_owned())]);
+        assert_eq!(slice.endpoints[1].zone, None, "what is not known is not made up");
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod admit;
 pub mod agent;
 pub mod atlas;
 pub mod change;
+pub mod claims;
 pub mod condition;
 pub mod copy;
 pub mod dead;

@@ -20,6 +20,7 @@ use super::{
     admit::missing_clusters,
     explain::{PolicyRead, of as find, one_line},
     policies::PolicyKey,
+    world::on_its_way,
 };
 use crate::api::{Cluster, ServiceExport, ServiceImport, names::condition};
 
@@ -232,10 +233,9 @@ impl Member {
             let Some(outcome) = policy.status.clusters.iter().find(|outcome| outcome.name == name) else {
                 continue;
             };
-            let wanted = i64::from(policy.status.matched.unwrap_or_default());
             applied += i64::from(outcome.applied);
             failed += i64::from(outcome.failed);
-            pending += (wanted - i64::from(outcome.applied) - i64::from(outcome.failed)).max(0);
+            pending += i64::from(on_its_way(&policy.status, outcome));
             behind += i64::from(policy.status.observed_generation != policy.metadata.generation);
         }
         Self {

@@ -136,6 +136,25 @@ impl Placement {
         self.groups.is_empty() || self.groups.iter().any(|group| group.clusters.matches(member))
     }
 
+    /// Whether more would change than these clusters themselves if some of `unread` turned out to have the object too: what is where moves, or
+    /// is shared out anew. `placed` is what it chooses by what is known.
+    pub fn may_change(
+        &self,
+        members: &BTreeMap<ClusterName, Member>,
+        holding: &BTreeSet<ClusterName>,
+        unread: &BTreeSet<ClusterName>,
+        placed: &Placed,
+    ) -> bool {
+        if unread.is_empty() {
+            return false;
+        }
+        let then = self.place(members, &holding.union(unread).cloned().collect());
+        let shared_anew = self.weights.is_some() && then.targets != placed.targets;
+        let stays = !holding.is_empty() && placed.targets == *holding;
+        // With several of them, any of which may have it, a choice cannot be foreseen.
+        shared_anew || (!stays && (self.chooses() || then.group != placed.group))
+    }
+
     /// Whether its choice depends on what is where already.
     pub fn depends_on_holders(&self, members: &BTreeMap<ClusterName, Member>) -> bool {
         self.chooses() || members.values().any(|member| !member.taints.is_empty())

@@ -109,6 +109,14 @@ impl PolicyKey {
             name: metadata.name.as_deref().unwrap_or_default().into(),
         }
     }
+
+    /// The key that a copy is stamped with, as it is shown; none where it is not of the form that is known here.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (namespace, name) = text.split_once('/').map_or((None, text), |(of, name)| (Some(of), name));
+        let is_name = |part: &str| !part.is_empty() && !part.contains(['/', ' ', '{']);
+        (is_name(name) && namespace.is_none_or(is_name))
+            .then(|| Self { namespace: namespace.map(Arc::from), name: name.into() })
+    }
 }
 
 impl fmt::Display for PolicyKey {

@@ -26,11 +26,12 @@ use super::{
     merge::Export,
     overrides::Overrides,
     policies::{PolicyKey, Propagations, Reach},
-    select::Member,
+    select::{GroupKind, Member},
 };
 use crate::api::{
     Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
     ServiceExport, ServiceImport,
+    cluster::SecretReference,
     names::{annotation, karmada},
     propagation::PolicyStatus,
 };
@@ -46,6 +47,8 @@ pub struct View {
     departures: Departures,
     ids: BTreeMap<ClusterName, Box<str>>,
     pods: BTreeMap<ClusterName, Box<[Cidr]>>,
+    /// The kinds that members were ever given.
+    given: BTreeMap<ClusterName, BTreeSet<GroupKind>>,
     propagations: Propagations,
     overrides: Overrides,
     services: BTreeMap<ServiceKey, Template>,
@@ -129,6 +132,7 @@ impl View {
             departures: Departures::default(),
             ids: BTreeMap::new(),
             pods: BTreeMap::new(),
+            given: BTreeMap::new(),
             propagations: Propagations::new(system_namespace),
             overrides: Overrides::new(system_namespace),
             services: BTreeMap::new(),
@@ -177,9 +181,27 @@ impl View {
         self.ids.iter().filter(move |(_, other)| ***other == *id).map(|(cluster, _)| cluster)
     }
 
+    /// The member that an object leads into: it is the Secret that its Cluster names, and so never a template.
+    pub fn leads_into(&self, kind: &GroupKind, namespace: &str, name: &str) -> Option<&ClusterName> {
+        let secret = kind.group.is_empty() && &*kind.kind == "Secret";
+        let is = |of: &SecretReference| of.namespace == namespace && of.name == name;
+        let mut members = self.members.values().filter(|_| secret);
+        members.find(|member| member.secrets.iter().any(is)).map(|member| &member.name)
+    }
+
+    /// The id that a cluster says it has.
+    pub fn id_of(&self, cluster: &ClusterName) -> Option<&str> {
+        self.ids.get(cluster).map(|id| &**id)
+    }
+
     /// The ranges that pods of clusters have their addresses from, as far as they are known.
     pub fn pod_ranges(&self) -> impl Iterator<Item = (&str, &[Cidr])> {
         self.pods.iter().map(|(cluster, ranges)| (cluster.as_str(), &**ranges))
+    }
+
+    /// Whether a member was ever given an object of a kind: its Cluster says so before the first is written.
+    pub fn was_given(&self, cluster: &ClusterName, kind: &GroupKind) -> bool {
+        self.given.get(cluster).is_some_and(|kinds| kinds.contains(kind))
     }
 
     /// The policies that place objects.
@@ -264,6 +286,7 @@ impl View {
         self.changes.clusters = true;
         let name = member.name.clone();
         self.silence.insert(name.clone(), Silence::of(&cluster));
+        self.given.insert(name.clone(), recorded(&cluster));
         match cluster.spec.id {
             Some(id) => self.ids.insert(name.clone(), id.into()),
             None => self.ids.remove(&name),
@@ -288,6 +311,7 @@ impl View {
         self.silence.remove(name);
         self.ids.remove(name);
         self.pods.remove(name);
+        self.given.remove(name);
     }
 
     /// Takes note that these are all Clusters.
@@ -358,6 +382,17 @@ policies! {
         OverridePolicies, true, |_| true;
     ClusterOverridePolicy: apply_cluster_override_policy, delete_cluster_override_policy,
         retain_cluster_override_policies, overrides, false, ClusterOverridePolicies, true, |_| true;
+}
+
+/// The kinds that a Cluster has on record.
+pub fn recorded(cluster: &Cluster) -> BTreeSet<GroupKind> {
+    let annotations = cluster.metadata.annotations.as_ref();
+    let text = annotations.and_then(|all| all.get(annotation::KINDS)).map(String::as_str).unwrap_or_default();
+    let kinds = text.split(',').filter(|text| !text.is_empty()).map(|text| {
+        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
+        GroupKind { group: group.into(), kind: kind.into() }
+    });
+    kinds.collect()
 }
 
 /// Whether a policy's status speaks of the policy as it is.

@@ -26,7 +26,7 @@ use self::assign::may_name;
 pub use self::{
     assign::{Assignment, Share},
     desired::{Absence, Desired, Found, Wanted},
-    outcome::{Failures, Outcome, Reason, Unseen},
+    outcome::{Failures, Outcome, Reason, Unseen, on_its_way},
     template::Template,
 };
 use super::{
@@ -48,7 +48,12 @@ pub struct World {
     /// Which kinds of policies there are, as copies have it; empty while that is not known.
     policy_kinds: Arc<str>,
     kinds: BTreeMap<GroupKind, Kind>,
+    /// Kinds that were looked for on the hub and are not served there.
+    unserved: BTreeSet<GroupKind>,
     templates: BTreeMap<ObjectKey, Template>,
+    /// Templates that came to be while this replica led and had read all others of their kind: no member has them that it has not read.
+    newcomers: BTreeSet<ObjectKey>,
+    leads: bool,
     assigned: BTreeMap<ObjectKey, Assignment>,
     /// Templates that name another object in their pods, by that object.
     dependents: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
@@ -107,7 +112,10 @@ impl World {
             hub,
             policy_kinds: Arc::default(),
             kinds: BTreeMap::new(),
+            unserved: BTreeSet::new(),
             templates: BTreeMap::new(),
+            newcomers: BTreeSet::new(),
+            leads: false,
             assigned: BTreeMap::new(),
             dependents: BTreeMap::new(),
             by_policy: BTreeMap::new(),
@@ -199,6 +207,16 @@ impl World {
         keys.flat_map(|key| self.everywhere(key)).collect()
     }
 
+    /// Takes note of the kinds that were looked for on the hub and are not served there.
+    pub fn set_unserved(&mut self, kinds: BTreeSet<GroupKind>) -> Dirty {
+        if self.unserved == kinds {
+            return Dirty::new();
+        }
+        self.unserved = kinds;
+        let named = self.held.keys().filter(|key| copy::may_be_named(&key.kind));
+        named.flat_map(|key| self.everywhere(key)).collect()
+    }
+
     /// Takes note that the hub begins to watch a kind.
     pub fn open_kind(&mut self, kind: GroupKind, api_version: Arc<str>, crd: Option<Arc<str>>) {
         self.kinds.insert(kind, Kind { api_version, crd, synced: false });
@@ -209,10 +227,20 @@ impl World {
         self.kinds.remove(kind);
         let templates: Vec<_> = self.keys_of(kind).cloned().collect();
         for key in templates {
+            self.newcomers.remove(&key);
             self.forget(&key);
             // No cluster is told: what is not known is left alone.
             self.reassign(view, &key);
         }
+    }
+
+    /// Takes note that this replica begins to lead, or no longer does: what came to be under another, any member may have.
+    pub fn set_leads(&mut self, view: &View, leads: bool) -> Dirty {
+        self.leads = leads;
+        self.newcomers.clear();
+        // What members were given meanwhile counts too.
+        let keys: Vec<_> = self.templates.keys().cloned().collect();
+        keys.iter().flat_map(|key| self.shift(view, key)).collect()
     }
 
     /// Takes note of a template.
@@ -220,6 +248,10 @@ impl World {
         let template = Template::of(key, object);
         if self.templates.get(key) == Some(&template) {
             return Dirty::new();
+        }
+        let newcomer = self.leads && !self.templates.contains_key(key);
+        if newcomer && self.kinds.get(&key.kind).is_some_and(Kind::is_synced) {
+            self.newcomers.insert(key.clone());
         }
         let mut named = self.forget(key).into_vec();
         for dependency in &template.dependencies {
@@ -232,7 +264,7 @@ impl World {
         if new && may_name(&key.kind) {
             // A copy that had lost its template has it again: what it may have named is certain.
             for cluster in self.holders(key) {
-                dirty.extend(self.dependencies_in(cluster, Some(&key.namespace)));
+                dirty.extend(self.dependencies_in(cluster, &key.namespace));
             }
         }
         dirty
@@ -241,6 +273,7 @@ impl World {
     /// Takes note that a template is gone.
     pub fn delete_template(&mut self, view: &View, key: &ObjectKey) -> Dirty {
         let mut dirty = self.everywhere(key);
+        self.newcomers.remove(key);
         let named = self.forget(key);
         dirty.extend(self.look_at(view, key));
         dirty.extend(self.look_at_named(view, &named));
@@ -332,7 +365,8 @@ impl World {
         let gone = !self.templates.contains_key(key) && !self.holders(key).any(|holder| holder == cluster);
         if gone && may_name(&key.kind) {
             // Without a template it may have named anything.
-            dirty.extend(self.dependencies_in(cluster, Some(&key.namespace)));
+            let unread = self.unserved.contains(&key.kind);
+            dirty.extend(self.named_in(cluster, Some(&key.namespace), |held| unread || held.dependency));
         }
         dirty
     }
@@ -342,10 +376,10 @@ impl World {
         if !self.known.insert(cluster.clone()) {
             return Dirty::new();
         }
-        let open: Vec<_> = self.assigned.iter().filter(|(_, assignment)| assignment.undecided).collect();
-        let open: Vec<_> = open.into_iter().map(|(key, _)| key.clone()).collect();
+        let open = self.assigned.iter().filter(|(_, assignment)| assignment.awaits.contains(cluster));
+        let open: Vec<_> = open.map(|(key, _)| key.clone()).collect();
         let mut dirty: Dirty = open.iter().flat_map(|key| self.look_at(view, key)).collect();
-        dirty.extend(self.dependencies_in(cluster, None));
+        dirty.extend(self.named_in(cluster, None, |_| true));
         dirty
     }
 

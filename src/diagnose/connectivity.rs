@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +75,10 @@ pub async fn dial(
     say: &(dyn Fn(&str) + Sync),
     stop: &CancellationToken,
 ) -> Result<(Vec<Pair>, Vec<Finding>)> {
-    let (members, mut found) = members(hub, options, say).await?;
+    let (members, mut found) = tokio::select! {
+        () = stop.cancelled() => bail!("it was interrupted"),
+        members = members(hub, options, say) => members?,
+    };
     if members.len() < 2 {
         found.push(Finding::doubtful(
             "connectivity",
@@ -84,7 +87,6 @@ pub async fn dial(
         ));
         return Ok((Vec::new(), found));
     }
-    try_join_all(members.iter().map(|member| member.pods.sweep())).await?;
     let dialled = tokio::select! {
         () = stop.cancelled() => Err(anyhow::anyhow!("it was interrupted")),
         dialled = dialled(&members, options, say) => dialled,
@@ -122,12 +124,39 @@ async fn members(
             found.push(Finding::doubtful("connectivity", says, format!("tombolo explain cluster/{name}")));
             continue;
         }
-        let config = member::config(hub, &cluster).await?;
-        let client = client(&config, None).with_context(|| format!("failed to set up a client of {name}"))?;
-        say(&format!("{name}: {}", config.cluster_url));
-        members.push(Member { pods: Pods::of(client, &name, options), name });
+        match way_into(hub, &cluster).await {
+            Ok((url, client)) => {
+                say(&format!("{name}: {url}"));
+                members.push(Member { pods: Pods::of(client, &name, options), name });
+            }
+            Err(e) => {
+                let way_out = format!("`tombolo join {name}` writes anew what the hub reaches it with");
+                found.push(Finding::sick("connectivity", format!("{name} is left out: {e:#}"), way_out));
+            }
+        }
     }
+    let (members, unusable) = swept(members).await;
+    found.extend(unusable);
     Ok((members, found))
+}
+
+async fn way_into(hub: &Client, cluster: &Cluster) -> Result<(String, Client)> {
+    let config = member::config(hub, cluster).await?;
+    let client = client(&config, None).context("failed to set up its client")?;
+    Ok((config.cluster_url.to_string(), client))
+}
+
+/// The members without what an earlier check left behind. Where that cannot be seen to, no pod could be made either.
+async fn swept(members: Vec<Member>) -> (Vec<Member>, Vec<Finding>) {
+    let swept = join_all(members.iter().map(|member| member.pods.sweep())).await;
+    let (mut usable, mut found) = (Vec::new(), Vec::new());
+    for (member, swept) in members.into_iter().zip(swept) {
+        match swept {
+            Ok(()) => usable.push(member),
+            Err(e) => found.push(no_pod(&member.name, &e)),
+        }
+    }
+    (usable, found)
 }
 
 async fn dialled(
@@ -231,7 +260,75 @@ fn findings(pairs: &[Pair]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    /// An API server that answers by the path.
+    fn answering(answer: impl Fn(&str) -> (u16, Value) + Clone + Send + 'static) -> Client {
+        let answer = move |request: Request<Body>| {
+            let (code, body) = answer(request.uri().path());
+            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            std::future::ready(answer.map_err(std::io::Error::other))
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    fn refusal(code: u16, reason: &str, message: &str) -> (u16, Value) {
+        let status = json!({
+            "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "code": code, "reason": reason,
+            "message": message,
+        });
+        (code, status)
+    }
+
+    fn options() -> Options {
+        let second = Duration::from_secs(1);
+        Options { image: "i".into(), namespace: "n".into(), patience: second, timeout: second }
+    }
+
+    #[tokio::test]
+    async fn a_member_whose_pods_may_not_be_seen_is_left_out_and_the_others_go_on() {
+        let none = json!({ "apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [] });
+        let well = answering(move |_| (200, none.clone()));
+        let narrow = answering(|_| refusal(403, "Forbidden", "pods is forbidden"));
+        let member = |name: &str, client: Client| Member {
+            name: name.to_owned(),
+            pods: Pods::of(client, name, &options()),
+        };
+        let (usable, found) = swept(vec![member("a", narrow), member("b", well)]).await;
+        assert_eq!(usable.iter().map(|member| member.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].severity, Severity::Sick);
+        assert_eq!(found[0].says, "no pod runs in a: failed to list pods of a: pods is forbidden");
+        assert!(found[0].way_out.contains("--grant workloads"));
+    }
+
+    #[tokio::test]
+    async fn a_member_without_a_secret_is_a_finding_and_no_failure() {
+        let spec = json!({
+            "syncMode": "Push", "apiEndpoint": "https://127.0.0.1:1", "secretRef": { "namespace": "n", "name": "s" },
+        });
+        let hub = answering(move |path| match path.contains("secrets") {
+            true => refusal(404, "NotFound", "there is none"),
+            false => {
+                let cluster = json!({
+                    "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": { "name": "a" },
+                    "spec": spec,
+                });
+                let kind = "ClusterList";
+                (200, json!({ "apiVersion": "v1", "kind": kind, "metadata": {}, "items": [cluster] }))
+            }
+        });
+        let (pairs, found) = dial(&hub, &options(), &|_| {}, &CancellationToken::new()).await.unwrap();
+        assert!(pairs.is_empty());
+        let said: Vec<_> = found.iter().map(|finding| (finding.severity, finding.says.as_str())).collect();
+        assert!(said[0].1.starts_with("a is left out: Secret n/s, which spec.secretRef"), "{said:?}");
+        assert_eq!(said[0].0, Severity::Sick);
+        assert_eq!(said[1].1, "there is nothing to dial: 0 members answer");
+    }
 
     fn pair(tcp: Result<Duration, &str>, udp: Result<Duration, &str>) -> Pair {
         let outcome = Outcome { tcp: tcp.map_err(ToOwned::to_owned), udp: udp.map_err(ToOwned::to_owned) };

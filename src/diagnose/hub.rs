@@ -149,6 +149,10 @@ fn of_member(cluster: &Cluster) -> Vec<Finding> {
             format!("is Deployment tombolo-agent well there? `tombolo check` in {name} tells more"),
         ),
         (condition::DATA_TRUSTED, format!("`kubectl describe cluster {name}` has the events")),
+        (
+            condition::COPIES_REMOVED,
+            format!("give the hub the right by `tombolo join {name} --grant …`, or delete it there"),
+        ),
     ] {
         match conditions.iter().find(|it| it.type_ == type_) {
             Some(said) if said.status != "True" => {

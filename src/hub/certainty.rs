@@ -1,15 +1,22 @@
 //! Live looks at the hub before something is removed from a member: a list that is empty proves nothing.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client};
+use kube::{Api, Client, core::ObjectMeta};
 
 use super::engine::Engine;
-use crate::decide::{
-    copy::{ObjectKey, Origin},
-    view::ClusterKind,
-    world::Absence,
+use crate::{
+    api::{ClusterPropagationPolicy, PropagationPolicy, propagation::PropagationSpec},
+    decide::{
+        copy::{ObjectKey, Origin},
+        policies::PolicyKey,
+        view::ClusterKind,
+        world::Absence,
+    },
 };
 
 /// The CustomResourceDefinitions of what places objects.
@@ -19,6 +26,15 @@ const POLICY_KINDS: [&str; 2] =
 /// Those of what services are made of.
 const SERVICE_KINDS: [&str; 2] =
     ["serviceexports.multicluster.x-k8s.io", "serviceimports.multicluster.x-k8s.io"];
+
+/// Why nothing is removed though its template seems gone.
+pub(super) const KIND_MAY_BE_GONE: &str =
+    "the template seems gone, but so may be its whole kind: nothing is removed until that is certain";
+const OTHER_KINDS: &str = "policies no longer place it here, but their kinds are gone or were made anew since they did: it stays; delete it \
+    there if it is to go";
+const UNSEEN_POLICY: &str = "policies no longer place it here, but the one that did, or that holds now, is not what was seen of it, or is faulty: \
+    it stays until that is put right";
+const STRANGE_POLICY: &str = "policies no longer place it here, but which did is said in words of a newer release: it stays; delete it there if it is to go";
 
 /// The definition of Clusters as it is now, if there is one.
 pub(super) async fn cluster_kind(hub: &Client) -> kube::Result<Option<ClusterKind>> {
@@ -38,12 +54,8 @@ pub(super) async fn template_is_gone(
 ) -> kube::Result<bool> {
     let served = engine.served();
     let Some(version) = served.preferred(&key.kind) else { return Ok(false) };
-    match version.api(&engine.hub, key).get_metadata(&key.name).await {
-        Ok(_) => return Ok(false),
-        // The answer has to speak of the object: a kind that is not served is 404 too.
-        Err(kube::Error::Api(status))
-            if status.is_not_found() && status.details.as_ref().is_some_and(|of| of.name == *key.name) => {}
-        Err(error) => return Err(error),
+    if found(version.api(&engine.hub, key).get_metadata(&key.name).await, &key.name)?.is_some() {
+        return Ok(false);
     }
     let Some(uid) = &origin.crd else { return Ok(true) };
     let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
@@ -53,8 +65,66 @@ pub(super) async fn template_is_gone(
     }))
 }
 
+/// What was found of an object, if it is there. An answer that it is not has to speak of the object: a kind that is not served is 404 too.
+fn found<T>(answer: kube::Result<T>, name: &str) -> kube::Result<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status))
+            if status.is_not_found() && status.details.as_ref().is_some_and(|of| of.name == *name) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Why it is not certain that policies no longer want a copy which `kinds` of them, and among them `policy`, once placed; none if it is.
+pub(super) async fn doubt_of_policies(
+    engine: &Engine,
+    key: &ObjectKey,
+    kinds: &str,
+    policy: Option<&str>,
+) -> kube::Result<Option<&'static str>> {
+    if !policies_are(engine, kinds).await? {
+        return Ok(Some(OTHER_KINDS));
+    }
+    let placed_it = match policy.map(PolicyKey::parse) {
+        Some(None) => return Ok(Some(STRANGE_POLICY)),
+        Some(Some(policy)) => Some(policy),
+        // Of the release before.
+        None => None,
+    };
+    let holds = engine.look(|world, _| world.assignment(key)?.policy.clone());
+    for policy in placed_it.into_iter().chain(holds).collect::<BTreeSet<_>>() {
+        if !policy_is_as_seen(engine, &policy).await? {
+            return Ok(Some(UNSEEN_POLICY));
+        }
+    }
+    // What was seen meanwhile counts once it was thought of.
+    Ok(engine.look(|world, view| !world.is_settled(view, key)).then_some(UNSEEN_POLICY))
+}
+
+/// Whether a policy, or that there is none, is what the hub's watch has shown.
+async fn policy_is_as_seen(engine: &Engine, policy: &PolicyKey) -> kube::Result<bool> {
+    let is = |live: Option<(&ObjectMeta, &PropagationSpec)>| {
+        engine.look(|_, view| view.propagations().is_as_live(policy, live))
+    };
+    Ok(match &policy.namespace {
+        Some(namespace) => {
+            let api: Api<PropagationPolicy> = Api::namespaced(engine.hub.clone(), namespace);
+            let live = found(api.get(&policy.name).await, &policy.name)?;
+            is(live.as_ref().map(|live| (&live.metadata, &live.spec)))
+        }
+        None => {
+            let api: Api<ClusterPropagationPolicy> = Api::all(engine.hub.clone());
+            let live = found(api.get(&policy.name).await, &policy.name)?;
+            is(live.as_ref().map(|live| (&live.metadata, &live.spec)))
+        }
+    })
+}
+
 /// Whether the kinds of policies are those which placed a copy: neither being deleted nor made anew since.
-pub(super) async fn policies_are(engine: &Engine, placed_by: &str) -> kube::Result<bool> {
+async fn policies_are(engine: &Engine, placed_by: &str) -> kube::Result<bool> {
     let crds: Api<CustomResourceDefinition> = Api::all(engine.hub.clone());
     let mut uids = BTreeMap::new();
     for name in POLICY_KINDS {

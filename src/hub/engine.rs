@@ -14,7 +14,7 @@ use std::{
 };
 
 use kube::Client;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -22,6 +22,7 @@ use super::{lines::Lines, link::Link, report::Report, served::Served};
 use crate::{
     decide::{
         action::{Certainty, Observed},
+        claims::{Claimed, Claims},
         copy::{NAMED, ObjectKey, Origin},
         definition::Dialect,
         exchange::{self, Exchange, Part, Plan, Rules, Summary, export_kind, import_kind},
@@ -69,6 +70,8 @@ pub struct Engine {
     /// Taken after the view's lock and the world's.
     exchange: RwLock<Exchange>,
     links: RwLock<BTreeMap<ClusterName, Arc<Link>>>,
+    /// Which API server is which member; taken after the view's lock and the links'.
+    claims: Mutex<Claims>,
     /// How often something changed, for those who look now and then.
     stirs: AtomicU64,
 }
@@ -142,6 +145,7 @@ impl Engine {
             exchange: RwLock::new(Exchange::new(id.clone(), rules)),
             world: RwLock::new(World::new(id)),
             links: RwLock::default(),
+            claims: Mutex::default(),
             stirs: AtomicU64::default(),
         }
     }
@@ -371,9 +375,24 @@ impl Engine {
         self.links.write().insert(link.name.clone(), link);
     }
 
+    /// Claims an API server for a member, by its id and the member that its mark names.
+    pub fn claim(&self, name: &ClusterName, server: &Arc<str>, marked: Option<&str>) -> Claimed {
+        let (view, links) = (self.view.read(), self.links.read());
+        let unknown = |name: &&ClusterName| links.get(*name).is_none_or(|link| link.health.is_unknown());
+        let unknown = view.members().keys().filter(unknown).cloned().collect();
+        let claimed = self.claims.lock().claim(&view, name, server, marked, &unknown);
+        if let Claimed::Ousted(other) = &claimed
+            && let Some(link) = links.get(other)
+        {
+            link.renew();
+        }
+        claimed
+    }
+
     /// Takes a link away, of a member that is gone.
     pub fn remove_link(&self, name: &ClusterName) {
         self.links.write().remove(name);
+        self.claims.lock().release(name);
         self.change(|world, view| world.forget_member(view, name));
         self.exchange_exports(name, |exchange| exchange.forget(name));
         self.tell_unknown();
@@ -381,8 +400,12 @@ impl Engine {
         self.metrics.forget(name);
     }
 
-    /// Looks at everything again, in every member: we lead now.
-    pub fn look_at_everything(&self) {
+    /// Takes note of whether we lead. If so, looks at everything again, in every member.
+    pub fn set_leads(&self, leads: bool) {
+        self.change(|world, view| world.set_leads(view, leads));
+        if !leads {
+            return;
+        }
         for link in self.links().values() {
             link.look_at_everything();
         }
@@ -402,12 +425,17 @@ impl Engine {
         })
     }
 
-    /// Makes certain, by a live look at the hub, that an object is to be removed from a member.
-    pub async fn is_certain(&self, certainty: &Certainty, key: &ObjectKey) -> kube::Result<bool> {
+    /// Why it is not certain, after a live look at the hub, that an object is to be removed from a member; none if it is.
+    pub async fn doubt(&self, certainty: &Certainty, key: &ObjectKey) -> kube::Result<Option<&'static str>> {
         match certainty {
-            Certainty::Given => Ok(true),
-            Certainty::NoTemplate(origin) => super::certainty::template_is_gone(self, key, origin).await,
-            Certainty::Policies(placed_by) => super::certainty::policies_are(self, placed_by).await,
+            Certainty::Given => Ok(None),
+            Certainty::NoTemplate(origin) => {
+                let gone = super::certainty::template_is_gone(self, key, origin).await?;
+                Ok((!gone).then_some(super::certainty::KIND_MAY_BE_GONE))
+            }
+            Certainty::Policies { kinds, policy } => {
+                super::certainty::doubt_of_policies(self, key, kinds, policy.as_deref()).await
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! The connections on which links watch their Clusters and Secrets. Each watch is a stream, and an API server allows about a hundred on
-//! one connection; what comes after waits without a word.
+//! The connections on which links watch their Clusters and Secrets, and on which templates are watched, kind by kind. Each watch is a stream,
+//! and an API server allows about a hundred on one connection; what comes after waits without a word.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::shell::client::client;
 
-/// As many links share a connection. Each has two watches, and begins them anew before the old ones have ended.
+/// As many links or kinds share a connection. A link has two watches, and begins them anew before the old ones have ended.
 const LINKS: usize = 20;
 
 /// A client that some links share, for as long as one of them has it.
@@ -30,7 +30,7 @@ impl Lines {
         Self { hub, lines: Mutex::default() }
     }
 
-    /// A connection for one more link.
+    /// A connection for one more link or kind.
     pub fn take(&self) -> Result<Line> {
         take(&mut self.lines.lock(), || client(&self.hub, None))
     }

@@ -198,6 +198,8 @@ async fn write_status(
         let message = trust.message(&cluster.name_any());
         set_condition(&mut after.conditions, condition::DATA_TRUSTED, truth, reason, message);
     }
+    let orphans = engine.report.orphans(engine, &link.name);
+    tell_orphans(&mut after.conditions, orphans);
     if after == before {
         return Ok(());
     }
@@ -205,6 +207,19 @@ async fn write_status(
     clusters.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     tell_trust(engine, cluster, &before.conditions, &after.conditions);
     Ok(())
+}
+
+/// Says what could not be removed and has no template that could tell, and when that is over.
+fn tell_orphans(conditions: &mut Vec<Condition>, orphans: Option<String>) {
+    let told = conditions.iter().any(|of| of.type_ == condition::COPIES_REMOVED);
+    match orphans {
+        Some(why) => set_condition(conditions, condition::COPIES_REMOVED, "False", reason::FAILED, why),
+        None if told => {
+            let message = "what has no template any more is gone".to_owned();
+            set_condition(conditions, condition::COPIES_REMOVED, "True", reason::ALL_REMOVED, message);
+        }
+        None => {}
+    }
 }
 
 /// Tells by an event that something of a member is not believed, or that all of it is again.
@@ -271,18 +286,51 @@ fn tainted(before: &[Taint], health: &Reachability) -> Option<Vec<Taint>> {
     (taints != before).then_some(taints)
 }
 
+/// How a member is seen off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parting {
+    /// It answers: what is there of ours is seen to.
+    Together,
+    /// Nothing is done there, for this reason.
+    Without(&'static str),
+    /// Not yet, for this reason.
+    Waits(&'static str),
+}
+
+/// How a member is seen off, by what is confirmed of it.
+fn parting(health: Option<&Reachability>, at_last_step: bool, forced: bool) -> Parting {
+    match health {
+        // As after every start of a hub: a member that was not asked yet is not one that does not answer.
+        None => Parting::Waits("whether the member answers is not known yet"),
+        Some(Reachability::Ready(_)) => Parting::Together,
+        Some(Reachability::Unusable(reason::CLUSTER_DUPLICATED | reason::CLUSTER_IS_HUB, _)) => {
+            Parting::Without("it never was a member of its own: what is there is not touched")
+        }
+        Some(Reachability::Unauthorized(_)) if at_last_step => {
+            Parting::Without("it left before an interruption")
+        }
+        Some(_) if forced => Parting::Without("it does not answer: it leaves all the same, as asked"),
+        Some(_) => Parting::Waits(
+            "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it",
+        ),
+    }
+}
+
 /// Sees a member off: its copies are let go or deleted, then what `tombolo join` made there goes, then its Cluster.
 async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> anyhow::Result<()> {
     let clusters: Api<Cluster> = Api::all(engine.writer.clone());
     let name = link.name.as_str();
     let asked = |key: &str| cluster.annotations().get(key).is_some_and(|value| value == "true");
-    let health = link.health.confirmed();
-    let well = matches!(health, Some(Reachability::Ready(_)));
-    let unauthorized = matches!(health, Some(Reachability::Unauthorized(_)));
+    let parting =
+        parting(link.health.confirmed().as_ref(), at_last_step(cluster), asked(annotation::FORCE_UNJOIN));
     let kind_goes = cluster_kind(&engine.hub).await?.is_none_or(|kind| kind.deleting);
     if kind_goes {
         tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
-    } else if well {
+    } else if let Parting::Waits(why) = parting {
+        return say(&clusters, cluster, reason::PENDING, why.to_owned()).await;
+    } else if let Parting::Without(why) = parting {
+        tracing::info!(member = name, "{why}");
+    } else {
         // It answers, but something there may never go: a right is missing, a finalizer stays.
         let forced = asked(annotation::FORCE_UNJOIN) && leaving_for(cluster, clock::seconds()) > FORCED;
         if forced && !link.is_clear() {
@@ -322,10 +370,6 @@ async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> a
             Ok(failed) => failed?,
             Err(_) => anyhow::bail!("what joining made there could not be removed in time"),
         }
-    } else if unauthorized && at_last_step(cluster) {
-        tracing::info!(member = name, "it left before an interruption");
-    } else if !asked(annotation::FORCE_UNJOIN) {
-        return say(&clusters, cluster, reason::PENDING, "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it".to_owned()).await;
     }
     // Its status was just written, so it is read again.
     if let Some(cluster) = clusters.get_opt(name).await? {
@@ -435,6 +479,46 @@ mod tests {
         set_condition(conditions, condition::LEAVING, "True", reason::PENDING, String::new());
         let since = conditions[0].last_transition_time.0.as_second();
         assert_eq!(leaving_for(&cluster, since + FORCED), FORCED);
+    }
+
+    #[test]
+    fn a_member_is_abandoned_only_if_it_is_known_not_to_answer() {
+        let lost = Reachability::Unreachable(String::new());
+        assert!(matches!(parting(None, false, true), Parting::Waits(_)), "the hub has just started");
+        assert!(matches!(parting(None, true, true), Parting::Waits(_)));
+        assert_eq!(parting(Some(&Reachability::Ready(String::new())), false, true), Parting::Together);
+        assert!(matches!(parting(Some(&lost), false, true), Parting::Without(_)));
+        assert!(matches!(parting(Some(&lost), false, false), Parting::Waits(_)));
+        let unknown = Reachability::Unauthorized(String::new());
+        assert!(matches!(parting(Some(&unknown), true, false), Parting::Without(_)));
+        assert!(matches!(parting(Some(&unknown), false, false), Parting::Waits(_)));
+    }
+
+    #[test]
+    fn a_cluster_that_is_another_members_leaves_without_touching_it() {
+        for (reason, leaves) in [
+            (reason::CLUSTER_DUPLICATED, true),
+            (reason::CLUSTER_IS_HUB, true),
+            (reason::CLUSTER_CONFIG_INVALID, false),
+        ] {
+            let refused = Reachability::Unusable(reason, String::new());
+            assert_eq!(
+                matches!(parting(Some(&refused), false, false), Parting::Without(_)),
+                leaves,
+                "{reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_removed_is_told_until_it_is_and_not_before() {
+        let mut conditions = Vec::new();
+        tell_orphans(&mut conditions, None);
+        assert!(conditions.is_empty(), "there was nothing to tell");
+        tell_orphans(&mut conditions, Some("no right".to_owned()));
+        assert_eq!((&*conditions[0].status, &*conditions[0].message), ("False", "no right"));
+        tell_orphans(&mut conditions, None);
+        assert_eq!((&*conditions[0].type_, &*conditions[0].status), (condition::COPIES_REMOVED, "True"));
     }
 
     #[test]

@@ -74,10 +74,10 @@ pub struct Args {
     /// Services that the hub has neither a ServiceExport nor a ServiceImport of are imported by every member with their namespace.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     auto_import: bool,
-    /// The namespaces for which that holds; may have `*`.
+    /// The namespaces for which that holds; may have `*`. An empty list holds for none.
     #[arg(long, default_value = "*", value_delimiter = ',', value_name = "GLOB")]
     auto_import_namespaces: Vec<String>,
-    /// The namespaces of which no service is exported to other clusters, beside Tombolo's own; may have `*`.
+    /// The namespaces of which no service is exported to other clusters, beside Tombolo's own; may have `*`. An empty list has none.
     #[arg(long, default_value = "kube-*", value_delimiter = ',', value_name = "GLOB")]
     excluded_namespaces: Vec<String>,
     /// Serve a page at /status, beside /metrics, that shows clusters and services and how they are.
@@ -209,10 +209,11 @@ async fn propagate(
     let lead = async {
         let mut changes = claim.changes();
         loop {
-            if *changes.borrow_and_update() {
+            let leads = *changes.borrow_and_update();
+            if leads {
                 tracing::info!("leading");
-                engine.look_at_everything();
             }
+            engine.set_leads(leads);
             if changes.changed().await.is_err() {
                 return;
             }
@@ -233,5 +234,31 @@ async fn hub_id(client: &kube::Client, namespace: &str) -> Arc<str> {
             Err(e) => tracing::warn!("waiting for the hub's id: {e:#}"),
         }
         tokio::time::sleep(WAIT).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn an_empty_list_of_namespaces_matches_none() {
+        let rules = |flags: &[&str]| {
+            let line = [&["hub"], flags].concat();
+            Line::try_parse_from(line).unwrap().args.rules().unwrap()
+        };
+        let default = rules(&[]);
+        assert!(default.allowed.is_match("shop") && default.denied.is_match("kube-system"));
+        let none = rules(&["--auto-import-namespaces=", "--excluded-namespaces="]);
+        assert!(!none.allowed.is_match("shop") && !none.denied.is_match("kube-system"));
+        assert!(none.denied.is_match("tombolo-system"), "Tombolo's own takes no part, whatever is said");
     }
 }

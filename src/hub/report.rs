@@ -92,11 +92,11 @@ impl fmt::Debug for Report {
 impl Report {
     /// Takes note that an object could not be written to a cluster.
     pub fn fail(&self, engine: &Engine, cluster: &ClusterName, key: &ObjectKey, why: &str) {
-        let (policy, reference) = engine.look(|world, _| {
-            let policy = world.assignment(key).and_then(|assignment| assignment.policy.clone());
+        let (policies, reference) = engine.look(|world, _| {
+            let policies = world.policies_of(key);
             let template = world.template(key).zip(world.kind(&key.kind));
             let reference = template.map(|(template, kind)| reference(key, &kind.api_version, &template.uid));
-            (policy, reference)
+            (policies, reference)
         });
         let mut state = self.state.lock();
         let failures = Arc::make_mut(&mut state.failures).entry(cluster.clone()).or_default();
@@ -104,7 +104,7 @@ impl Report {
             return;
         }
         tracing::warn!(member = %cluster, object = %key, "{why}");
-        state.dirty.extend(policy);
+        state.dirty.extend(policies);
         state.services.extend(exchanged(key));
         drop(state);
         if let Some(reference) = reference {
@@ -118,8 +118,18 @@ impl Report {
                     secondary: None,
                 },
             );
+        } else {
+            // Its Cluster tells of it.
+            engine.members_changed.notify_one();
         }
         self.wake.notify_one();
+    }
+
+    /// What has lost its template and could not be removed from a cluster, in words; none if there is no such.
+    pub fn orphans(&self, engine: &Engine, cluster: &ClusterName) -> Option<String> {
+        let failures = self.state.lock().failures.clone();
+        let (count, first) = engine.look(|world, _| world.orphans(failures.get(cluster)?))?;
+        Some(format!("{count} without a template could not be removed. The first is {first}"))
     }
 
     /// Takes note that more may be told of services that the hub has an export or import of.
@@ -153,7 +163,12 @@ impl Report {
         };
         if failed {
             tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
-            self.touch(engine.look(|world, _| world.assignment(key)?.policy.clone()));
+            let (policies, orphan) =
+                engine.look(|world, _| (world.policies_of(key), world.template(key).is_none()));
+            self.touch(policies);
+            if orphan {
+                engine.members_changed.notify_one();
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, ResourceExt,
+    Api, Client, ResourceExt,
     api::DynamicObject,
     core::{PartialObjectMeta, TypeMeta},
 };
@@ -29,6 +29,7 @@ use tokio::{
 use super::{
     certainty::policy_kinds,
     engine::Engine,
+    lines::Line,
     served::{Version, discover},
 };
 use crate::{
@@ -109,7 +110,7 @@ async fn keep(
         engine.set_served(found.map_err(|_| kube::Error::Service("no answer in time".into()))??);
         served = engine.served();
     }
-    let mut missing = BTreeSet::new();
+    let (mut missing, mut failed) = (BTreeSet::new(), false);
     for kind in &wanted {
         if watched.get(kind).is_some_and(fresh) {
             continue;
@@ -126,12 +127,20 @@ async fn keep(
             missing.insert(kind.clone());
             continue;
         };
+        let line = match engine.lines.take() {
+            Ok(line) => line,
+            Err(e) => {
+                tracing::warn!(%kind, "failed to set up a client of the hub, trying again: {e:#}");
+                failed = true;
+                continue;
+            }
+        };
         let crd = uids.get(&version.crd_name()).cloned();
         engine.change(|world, _| {
             world.open_kind(kind.clone(), version.api_version(), crd.clone());
             Default::default()
         });
-        let task = tasks.spawn(follow(engine.clone(), kind.clone(), version.clone()));
+        let task = tasks.spawn(follow(engine.clone(), line, kind.clone(), version.clone()));
         tracing::debug!(%kind, "watching");
         watched.insert(kind.clone(), Watched { version: version.clone(), crd, task });
     }
@@ -148,11 +157,13 @@ async fn keep(
         });
     }
     engine.report.set_missing_kinds(&missing);
-    Ok(!missing.is_empty())
+    let waits = failed || !missing.is_empty();
+    engine.change(|world, _| world.set_unserved(missing));
+    Ok(waits)
 }
 
-async fn follow(engine: Arc<Engine>, kind: GroupKind, version: Version) {
-    let api: Api<DynamicObject> = Api::all_with(engine.watching.clone(), &version.resource);
+async fn follow(engine: Arc<Engine>, line: Line, kind: GroupKind, version: Version) {
+    let api: Api<DynamicObject> = Api::all_with(Client::clone(&line), &version.resource);
     let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
     pin_mut!(events);
     let mut listed = BTreeSet::new();

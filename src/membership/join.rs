@@ -8,8 +8,8 @@ mod cluster;
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{Api, Client, Config, ResourceExt, api::DeleteParams, config::AuthInfo, core::DynamicObject};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, Config, ResourceExt, api::DeleteParams, core::DynamicObject};
 use tokio::time::Instant;
 
 use self::cluster::Wanted;
@@ -19,7 +19,6 @@ use super::{
     check::{Found, refusal},
     definitions::outdated,
     grant::Grant,
-    member::config_of,
     write::{Tally, api_of, apply, described, put},
 };
 use crate::{
@@ -34,6 +33,7 @@ use crate::{
     },
     hub::identity,
     shell::client::client,
+    webhook::authority::pem,
 };
 
 /// How long the member's controllers may take to fill in a token, and its API server to know of rights.
@@ -241,7 +241,7 @@ impl Joining<'_> {
             let secret = secrets.get(object::HUB).await.context("failed to read the account's token")?;
             let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
             if let Some(token) = text("token").filter(|token| !token.is_empty()) {
-                return Ok(Credentials { token, authorities: self.authorities(text("ca.crt"))? });
+                return Ok(Credentials { token, authorities: self.authorities(text("ca.crt")) });
             }
             ensure!(
                 started.elapsed() < PATIENCE,
@@ -255,28 +255,17 @@ impl Joining<'_> {
 
     /// The authorities of the endpoint that the hub will use: those by which we reached it ourselves. The cluster's own where
     /// we did not check, or where the hub goes another way.
-    fn authorities(&self, own: Option<String>) -> Result<Option<String>> {
+    fn authorities(&self, own: Option<String>) -> Option<String> {
         let Config { root_cert, accept_invalid_certs, .. } = &self.ends.way;
         if self.request.api_endpoint.is_some() || *accept_invalid_certs {
-            return Ok(own);
+            return own;
         }
-        root_cert.as_ref().map(|all| all.iter().map(|der| pem(der)).collect::<Result<String>>()).transpose()
+        root_cert.as_ref().map(|all| all.iter().map(|der| pem(der)).collect())
     }
 
     /// Uses the token once, in the way that the hub will: the right cluster answers, and it has its rights.
     async fn prove(&self, credentials: &Credentials) -> Result<()> {
-        let config = if self.request.api_endpoint.is_some() {
-            // It may be reachable from the hub only.
-            let auth_info = AuthInfo { token: Some(credentials.token.clone().into()), ..AuthInfo::default() };
-            let mut config = self.ends.way.clone();
-            config.auth_info = auth_info;
-            config
-        } else {
-            let mut config =
-                config_of(&self.wanted().cluster(), &self.wanted().secret(None, credentials, None))?;
-            config.tls_server_name.clone_from(&self.ends.way.tls_server_name);
-            config
-        };
+        let config = self.wanted().proof(credentials)?;
         let client = client(&config, None).context("failed to set up a client with the account's token")?;
         let (system, started) = (Api::<k8s_openapi::api::core::v1::Namespace>::all(client), Instant::now());
         loop {
@@ -296,7 +285,7 @@ impl Joining<'_> {
                 {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(e) => return Err(e).context("the account's token does not work"),
+                Err(e) => return Err(e).context(self.wanted().in_vain()),
             }
         }
     }
@@ -361,12 +350,4 @@ impl std::fmt::Debug for Ends {
 
 fn shown(ranges: &[cidr::Cidr]) -> String {
     ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// A certificate as PEM.
-fn pem(der: &[u8]) -> Result<String> {
-    let text = serde_json::to_value(ByteString(der.to_vec()))?;
-    let text = text.as_str().context("bytes are written as text")?;
-    let lines: Vec<_> = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line)).collect();
-    Ok(format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n")))
 }

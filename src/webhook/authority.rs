@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
+use base64::{Engine, prelude::BASE64_STANDARD as BASE64};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, date_time_ymd,
@@ -130,6 +131,13 @@ pub fn facts(pem: &str) -> Result<Facts> {
     Ok(Facts { issuer, validity: Validity { from, until } })
 }
 
+/// A certificate as PEM.
+pub fn pem(der: &[u8]) -> String {
+    let text = BASE64.encode(der);
+    let lines: Vec<_> = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line)).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
 fn dated(params: &mut CertificateParams, from: i64, until: i64) -> Result<()> {
     let epoch = date_time_ymd(1970, 1, 1);
     let at = |seconds: i64| {
@@ -143,6 +151,13 @@ fn dated(params: &mut CertificateParams, from: i64, until: i64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_written_as_pem_is_read_as_it_was() {
+        let certificate = Authority::new(7, 1_000, 2_000).unwrap().certificate;
+        let der = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        assert_eq!(CertificateDer::from_pem_slice(pem(&der).as_bytes()).unwrap(), der);
+    }
 
     #[test]
     fn a_restored_authority_issues_what_the_first_one_would() {

@@ -196,6 +196,14 @@ pub async fn ensure(client: &Client, address: &Address, authorities: &str, user:
     Ok(())
 }
 
+/// The authorities that API servers trust the webhook by, as PEM; none where there is no configuration.
+pub async fn trusted(client: &Client) -> Result<Vec<u8>> {
+    let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let found = api.get_opt(NAME).await.context("failed to read the ValidatingWebhookConfiguration")?;
+    let webhook = found.and_then(|found| found.webhooks?.into_iter().next());
+    Ok(webhook.and_then(|webhook| webhook.client_config.ca_bundle).unwrap_or_default().0)
+}
+
 async fn ensure_one<K>(client: &Client, desired: &Value) -> Result<()>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Serialize,

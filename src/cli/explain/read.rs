@@ -127,13 +127,14 @@ impl Asked {
         let of =
             format!("involvedObject.name={},involvedObject.kind={},reason={FAILED}", key.name, key.kind.kind);
         let Ok(list) = events.list(&ListParams::default().fields(&of)).await else { return Ok(()) };
-        let mut found = list.items;
-        found.sort_by_key(|event| {
+        let at = |event: &Event| {
             let last = event.series.as_ref().and_then(|series| series.last_observed_time.clone());
             last.or_else(|| event.event_time.clone()).map(|time| time.0)
-        });
+        };
+        let mut found = list.items;
+        found.sort_by_key(at);
         for event in found {
-            read.add_failure(key.clone(), event.message.unwrap_or_default());
+            read.add_failure(key.clone(), at(&event), event.message.unwrap_or_default());
         }
         Ok(())
     }

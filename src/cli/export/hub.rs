@@ -1,6 +1,6 @@
 //! On the hub: the export, the import and a policy for each, written in one go or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Service;
@@ -11,12 +11,19 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{MANAGER, Place};
+use super::{
+    MANAGER, Place, Said,
+    progress::{Wanted, placed, reached},
+};
 use crate::{
     api::{
-        Cluster, ClusterPropagationPolicy, PropagationPolicy, ServiceExport, ServiceImport, mcs::Version,
-        names::object, placement::Placement, propagation::PropagationSpec,
+        Cluster, ClusterPropagationPolicy, PropagationPolicy, ServiceExport, ServiceImport,
+        mcs::Version,
+        names::{condition, object},
+        placement::Placement,
+        propagation::PropagationSpec,
     },
+    cli::paint::say,
     decide::{
         ids::ClusterName,
         policies::{PolicyKey, Propagations},
@@ -47,6 +54,36 @@ pub(super) async fn export(place: &Place, from: &[ClusterName], to: &[ClusterNam
     Ok(())
 }
 
+/// What is said of an export: by its policies, by its own conditions, and by its import, which tells who reaches whom. Nothing while the
+/// hub has not looked at the policies as they are now: what is said then may be of those before.
+pub(super) async fn said(place: &Place, from: &[ClusterName], to: &[ClusterName]) -> Result<Vec<Said>> {
+    let mut wanted = Wanted::of(from, to);
+    let Some((export, exporters)) = said_of_policy(place, "export").await? else { return Ok(Vec::new()) };
+    let Some((import, importers)) = said_of_policy(place, "import").await? else { return Ok(Vec::new()) };
+    wanted.exporters.extend(exporters);
+    wanted.importers.extend(importers);
+    // Causes first.
+    let mut said = place.said().await?;
+    let ready = said.iter().position(|one| one.what == condition::READY).unwrap_or(said.len());
+    said.insert(ready, export);
+    said.push(import);
+    let imports: Api<ServiceImport> =
+        Api::namespaced_with(place.client.clone(), place.key.namespace.as_str(), &Version::V1Alpha1);
+    let import = imports.get_opt(place.key.name.as_str()).await.map_err(words);
+    let import = import.with_context(|| format!("failed to read ServiceImport {}", place.key))?;
+    said.extend(import.and_then(|import| reached(&import, &wanted)));
+    Ok(said)
+}
+
+/// What is said of one of the two policies, and the clusters that it chose.
+async fn said_of_policy(place: &Place, ending: &str) -> Result<Option<(Said, BTreeSet<String>)>> {
+    let name = format!("{}-{ending}", place.key.name);
+    let policy = place.namespaced::<PropagationPolicy>().get_opt(&name).await.map_err(words);
+    let policy = policy.with_context(|| format!("failed to read PropagationPolicy {name}"))?;
+    let Some(policy) = policy else { bail!("PropagationPolicy {name} was deleted meanwhile") };
+    Ok(placed(&policy))
+}
+
 /// Takes the export back: templates first, so that their copies go, then the policies.
 pub(super) async fn unexport(place: &Place) -> Result<()> {
     let mut removed = Vec::new();
@@ -55,7 +92,7 @@ pub(super) async fn unexport(place: &Place) -> Result<()> {
         let Some(found) = find(place, &object).await? else { continue };
         // What says that it is exported goes whoever wrote it; the rest only if it was written with it.
         if !is_ours(&found) && !what.starts_with("ServiceExport ") {
-            println!("{what} was not made by `tombolo export`: it stays");
+            say(&format!("{what} was not made by `tombolo export`: it stays"));
             continue;
         }
         match api_of(place, &object)?.delete(&object.name_any(), &DeleteParams::default()).await {
@@ -65,8 +102,8 @@ pub(super) async fn unexport(place: &Place) -> Result<()> {
         }
     }
     match removed.is_empty() {
-        true => println!("Service {} is not exported by this hub", place.key),
-        false => println!("Service {} is exported no more: deleted {}", place.key, removed.join(", ")),
+        true => say(&format!("Service {} is not exported by this hub", place.key)),
+        false => say(&format!("Service {} is exported no more: deleted {}", place.key, removed.join(", "))),
     }
     Ok(())
 }
@@ -173,7 +210,7 @@ fn left_alone(object: &DynamicObject) -> Result<()> {
         !what.starts_with("PropagationPolicy "),
         "{what} is there already and was not made by `tombolo export`: change it yourself, or delete it; nothing was changed"
     );
-    println!("{what} is there already, and stays as it is");
+    say(&format!("{what} is there already, and stays as it is"));
     Ok(())
 }
 
@@ -205,11 +242,11 @@ async fn write(
     let written = written.with_context(|| format!("failed to write {what}"))?;
     match found {
         _ if dry => {}
-        None => println!("{what} created"),
+        None => say(&format!("{what} created")),
         Some(found) if found.resource_version() == written.resource_version() => {
-            println!("{what} is there already");
+            say(&format!("{what} is there already"));
         }
-        Some(_) => println!("{what} changed"),
+        Some(_) => say(&format!("{what} changed")),
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use http::Response;
+use http::{Response, StatusCode};
 use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     client::Body,
@@ -26,6 +26,8 @@ use crate::{
 
 /// Who asks for server-side apply: it is kubectl's that is planned.
 const KUBECTL: &str = "kubectl";
+/// How often it is asked again about an object that changes meanwhile, as kubectl does.
+const AGAIN: usize = 5;
 
 /// How it is asked.
 pub(super) struct Asking<'a> {
@@ -130,12 +132,17 @@ impl Asking<'_> {
             return Ok(Answer::NotAsked("it is in the file more than once".to_owned()));
         }
         let url = version.api(self.reading.hub, &document.key).resource_url().to_owned();
-        let request = self.request(&Request::new(url), document, live)?;
-        let response = self.reading.hub.send(request.map(Body::from)).await;
-        let response = response.with_context(|| format!("failed to ask the hub about {}", document.key))?;
-        let (status, warnings) = (response.status(), warnings(&response));
-        let body = response.into_body().collect_bytes().await.context("failed to read the hub's answer")?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let request = Request::new(url);
+        let mut asked = self.asked(self.request(&request, document, live)?, document).await?;
+        for _ in 0..AGAIN {
+            // Somebody wrote it since it was read, be it its status only: `kubectl apply` would not mind.
+            if self.server_side || self.delete || asked.1["reason"] != "Conflict" {
+                break;
+            }
+            let live = self.reading.live(document).await?;
+            asked = self.asked(self.request(&request, document, live.as_ref())?, document).await?;
+        }
+        let (status, body, warnings) = asked;
         if status.is_success() {
             let object = (!self.delete).then(|| typed(body, version));
             return Ok(Answer::Admitted { object, warnings });
@@ -152,6 +159,19 @@ impl Asking<'_> {
             )),
             false => Answer::Refused(message.to_owned()),
         })
+    }
+
+    /// The status, the body and the warnings of an answer.
+    async fn asked(
+        &self,
+        request: http::Request<Vec<u8>>,
+        document: &Document,
+    ) -> Result<(StatusCode, Value, Vec<String>)> {
+        let response = self.reading.hub.send(request.map(Body::from)).await;
+        let response = response.with_context(|| format!("failed to ask the hub about {}", document.key))?;
+        let (status, warnings) = (response.status(), warnings(&response));
+        let body = response.into_body().collect_bytes().await.context("failed to read the hub's answer")?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default(), warnings))
     }
 
     fn request(
@@ -252,7 +272,77 @@ fn warning(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use kube::{Client, core::ApiResource};
+    use serde_json::json;
+
     use super::*;
+    use crate::hub::served::{Served, Version};
+
+    fn one(version: &str) -> Value {
+        let metadata = json!({ "name": "one", "namespace": "shop", "resourceVersion": version });
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata })
+    }
+
+    /// A hub whose object is at a version of its own, and is written again after so many requests; and what it is asked for.
+    fn hub(writes: usize) -> (Client, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = asked.clone();
+        let answer = move |request: http::Request<Body>| {
+            let seen = seen.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let mut seen = seen.lock().unwrap();
+                let version = 2 + seen.len().min(writes);
+                seen.push(head.method.to_string());
+                let current = version.to_string();
+                let stale = body.pointer("/metadata/resourceVersion").is_some_and(|it| *it != *current);
+                let (code, answer) = match stale {
+                    true => (409, json!({ "reason": "Conflict", "message": "it has been modified" })),
+                    false => (200, one(&current)),
+                };
+                let answer = Body::from(answer.to_string().into_bytes());
+                Ok::<_, kube::Error>(Response::builder().status(code).body(answer).unwrap())
+            }
+        };
+        (Client::new(tower::service_fn(answer), "shop"), asked)
+    }
+
+    async fn answer(hub: &Client) -> Answer {
+        let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+        let mut given = one("");
+        given["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        let document = Document {
+            key: ObjectKey::of(&given).unwrap(),
+            object: given,
+            version: Some(Version { resource, namespaced: true }),
+        };
+        let served = Served::default();
+        let reading = Reading { hub, served: &served };
+        let asking = Asking { reading: &reading, delete: false, server_side: false };
+        let read = one("1");
+        let after = Hub::of("tombolo-system", [read.clone()]);
+        asking.answer(&document, &after, Some(&read)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_written_meanwhile_is_read_and_asked_about_again() {
+        let (client, asked) = hub(0);
+        let answered = answer(&client).await;
+        assert!(matches!(answered, Answer::Admitted { .. }), "{answered:?}");
+        assert_eq!(*asked.lock().unwrap(), ["PUT", "GET", "PUT"]);
+    }
+
+    #[tokio::test]
+    async fn an_object_that_never_rests_is_a_refusal_in_the_end() {
+        let (client, asked) = hub(usize::MAX);
+        let answered = answer(&client).await;
+        assert!(matches!(&answered, Answer::Refused(why) if why == "it has been modified"), "{answered:?}");
+        assert_eq!(asked.lock().unwrap().len(), 1 + 2 * AGAIN);
+    }
 
     #[test]
     fn warnings_are_read_as_they_were_meant() {

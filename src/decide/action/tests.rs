@@ -5,6 +5,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::api::names::mcs;
 use crate::decide::copy::MANAGER;
 
 const HUB: &str = "hub";
@@ -58,6 +59,38 @@ fn what_is_missing_is_created_and_what_is_as_applied_is_left_alone() {
     assert!(matches!(done("ConfigMap", &present(&wanted), None), Action::Create(_)));
     let there = observed(&applied(&wanted, "ConfigMap"), "ConfigMap");
     assert_eq!(done("ConfigMap", &present(&wanted), Some(&there)), Action::Nothing);
+}
+
+#[test]
+fn what_the_release_before_wrote_is_left_alone_until_there_is_something_to_write() {
+    let wanted = wanted("ConfigMap", false);
+    let before = applied(&wanted.clone().without_policy(), "ConfigMap");
+    assert!(!before.annotations.as_ref().unwrap().contains_key(annotation::POLICY));
+    let there = observed(&before, "ConfigMap");
+    assert_eq!(done("ConfigMap", &present(&wanted), Some(&there)), Action::Nothing);
+    let mut changed = before;
+    annotate(annotation::APPLIED, "other")(&mut changed);
+    let there = observed(&changed, "ConfigMap");
+    let Action::Apply(rendered, _) = done("ConfigMap", &present(&wanted), Some(&there)) else {
+        panic!("not applied")
+    };
+    assert_eq!(rendered.body["metadata"]["annotations"][annotation::POLICY], "shop/p");
+}
+
+#[test]
+fn a_copy_that_no_policy_places_keeps_its_stamps_of_those_that_did() {
+    let wanted = wanted("ConfigMap", false);
+    let there = observed(&applied(&wanted, "ConfigMap"), "ConfigMap");
+    let left = wanted.left();
+    assert_eq!(
+        done("ConfigMap", &present(&left), Some(&there)),
+        Action::Nothing,
+        "made anew, they placed nothing"
+    );
+    assert!(
+        matches!(done("ConfigMap", &present(&left.placed()), Some(&there)), Action::Apply(..)),
+        "until one does"
+    );
 }
 
 #[test]
@@ -149,11 +182,13 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
     ] {
         let removal = removal("ConfigMap", why, |_| {});
         assert_eq!(removal.let_go, let_go, "{why:?}");
+        assert_eq!(removal.unless_preserved, matches!(why, NoTemplate | NamedByNone), "{why:?}");
         assert_eq!(&*removal.uid, "7");
         match why {
             NoTemplate => assert!(matches!(removal.certain, Certainty::NoTemplate(_))),
             NoPolicy | Elsewhere | NotNamed | NamedByNone => {
-                assert_eq!(removal.certain, Certainty::Policies("p".into()));
+                let policy = Some("shop/p".into());
+                assert_eq!(removal.certain, Certainty::Policies { kinds: "p".into(), policy });
             }
             Leaving | LeavingBehindNothing => assert_eq!(removal.certain, Certainty::Given),
         }
@@ -244,15 +279,15 @@ fn what_another_hub_or_a_newer_release_marked_stays_as_it_is_whatever_the_policy
 
 #[test]
 fn a_definition_is_never_written_over_a_newer_one() {
-    let revision = |schema: &str, release: &str| {
-        Revision::of(&BTreeMap::from([
+    let release = |schema: &str, release: &str| {
+        Release::of(Some(&BTreeMap::from([
             (mcs::SCHEMA_REVISION.to_owned(), schema.to_owned()),
             (mcs::RELEASE_VERSION.to_owned(), release.to_owned()),
-        ]))
-        .unwrap()
+        ])))
     };
-    assert!(revision("9", "v0.2.0") < revision("10", "v0.1.0"), "the schema's revision counts, as a number");
-    assert!(revision("1", "v0.9.0") < revision("1", "v0.10.0"));
+    assert!(release("9", "v0.1.0") < release("10", "v0.1.0"), "the schema's revision counts, as a number");
+    assert!(release("9", "v0.4.0") < release("0", "v0.5.0"), "it begins anew with every release");
+    assert!(release("1", "v0.9.0") < release("1", "v0.10.0"));
     let wanted = wanted("CustomResourceDefinition", true);
     let mut metadata = applied(&wanted, "CustomResourceDefinition");
     let labels = metadata.labels.get_or_insert_default();

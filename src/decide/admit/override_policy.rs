@@ -52,6 +52,7 @@ pub(super) fn beside(view: &View, request: &Request, object: &Value, verdict: &m
     }
     references::of_override(&references::known(view), &policy.spec, verdict);
     let selection = Selection::new(view, &request.namespace, &policy.spec.resource_selectors);
+    selection.refuse_ways_in(verdict);
     winners::warn_of_nothing(&selection, verdict);
     let after = State::after(view, Change::Override(&edited));
     inapplicable(&selection, &after, request, verdict);

@@ -48,6 +48,7 @@ pub(super) fn beside(view: &View, request: &Request, object: &Value, verdict: &m
     references::of_propagation(&references::known(view), &policy.spec, verdict);
     vain::placement(view, &policy.spec.placement, verdict);
     let selection = Selection::new(view, &request.namespace, &policy.spec.resource_selectors);
+    selection.refuse_ways_in(verdict);
     let after = State::after(view, Change::Propagation(&edited));
     let own = Own { key: &edited_key(request), priority: policy.spec.priority };
     winners::warn(&selection, &after, own, verdict);

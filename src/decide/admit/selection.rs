@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::state::{Part, object};
+use super::{
+    Verdict,
+    state::{Part, object},
+};
 use crate::{
     api::propagation::ResourceSelector,
     decide::{
         fault::Path,
         ids::{ServiceKey, ServiceName},
-        select::{By, Object, Pattern, Resources},
+        select::{By, Object, Pattern, Resources, by_name},
         view::{Template, View},
     },
 };
@@ -83,6 +86,23 @@ impl<'a> Selection<'a> {
                 .rank(&Object { kind: &selector.kind, namespace: "", name, labels: &namespace.labels })
                 .is_some()
         })
+    }
+
+    /// Refuses to select by name what leads into a member.
+    pub(super) fn refuse_ways_in(&self, verdict: &mut Verdict) {
+        for (index, selector) in self.selectors.iter().enumerate() {
+            let (Some(name), Some(namespace)) = (by_name(selector), self.namespace(selector)) else {
+                continue;
+            };
+            if let Some(cluster) = self.view.leads_into(&selector.kind, namespace, name) {
+                let path = Path::root("spec");
+                let path = path.field("resourceSelectors");
+                let path = path.index(index);
+                verdict.more_faults(vec![path.field("name").fault(format!(
+                    "Secret {namespace}/{name} cannot be selected: Cluster {cluster} names it as the way into that cluster"
+                ))]);
+            }
+        }
     }
 
     /// Whether any cluster exports a service, or the hub asks for it.

@@ -44,14 +44,13 @@ pub fn judge(key: &ServiceKey, service: Option<&Service>) -> Result<ServiceSpec,
     Ok(exported(service))
 }
 
-/// What a valid export's condition says.
-pub fn valid() -> Verdict {
-    Verdict {
-        condition: condition::VALID,
-        met: true,
-        reason: reason::VALID.into(),
-        message: "the Service can be exported".to_owned(),
+/// What a valid export's condition says, and what of the Service has another effect where it is imported.
+pub fn valid(service: &ServiceSpec) -> Verdict {
+    let mut message = "the Service can be exported".to_owned();
+    if service.traffic_distribution.as_deref() == Some("PreferSameNode") {
+        message += "; trafficDistribution PreferSameNode prefers the own zone where it is imported, not the own node";
     }
+    Verdict { condition: condition::VALID, met: true, reason: reason::VALID.into(), message }
 }
 
 /// What others are told of a Service.

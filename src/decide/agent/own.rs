@@ -4,42 +4,41 @@ use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 
 use super::{export::exported, service::is_headless};
 use crate::{
-    api::{
-        ServiceImport,
-        mcs::{self, ServiceImportSpec},
-        names::kubernetes,
-    },
+    api::{ServiceImport, mcs, names::kubernetes},
     decide::{
-        ids::{ClusterName, PortName, ServiceKey},
-        imported::{Place, Served, render},
-        merge::{ServiceSpec, ServiceType},
-        ports::PortKey,
+        ids::{ClusterName, ServiceKey},
+        imported::{Place, Served, read_told, render},
+        merge::{Fate, ServiceSpec, ServiceType, fitted_to},
+        ports::{Port, PortKey},
     },
 };
 
-/// Under which names this cluster's ports are served: a port is one of the import's if it has its protocol and number and not the name
-/// of another one, as where the hub fits a merged service to a template. A port that the derived Service still has under the name
-/// before is served under both: the Service changes only then.
-pub fn served(own: &ServiceSpec, import: &ServiceImportSpec, derived: Option<&Service>) -> Served {
-    let imported: Vec<(PortKey, PortName)> = import.ports.iter().filter_map(port).collect();
+/// Under which names this cluster's ports are served: as other clusters serve them, where the hub tells which that are or where they fit the
+/// import. A port that the derived Service still has under the name before is served under both: the Service changes only then.
+pub fn served(
+    own: &ServiceSpec,
+    import: &ServiceImport,
+    cluster: &ClusterName,
+    derived: Option<&Service>,
+) -> Served {
+    let imported: Vec<Port> = import.spec.ports.iter().filter_map(port).collect();
+    let told = import.metadata.annotations.as_ref().and_then(|all| read_told(all, cluster));
     let before: Vec<_> = derived.map(|derived| exported(derived).ports).unwrap_or_default();
-    let taken = |name: &PortName| imported.iter().any(|(_, other)| other == name);
-    let ports = own.ports.iter().filter_map(|port| {
-        let (_, name) = imported.iter().find(|(key, _)| *key == port.key)?;
-        let redefined =
-            imported.iter().any(|(key, name)| name.is_named() && *name == port.name && *key != port.key);
-        let old = before.iter().find(|old| old.key == port.key && !taken(&old.name));
-        let names = [Some(name.clone()), old.map(|old| old.name.clone())];
-        (!redefined).then(|| ((port.name.clone(), port.key.protocol), names.into_iter().flatten().collect()))
+    let ports = fitted_to(&imported, &own.ports, told.as_ref()).into_iter().filter_map(|(key, port)| {
+        let Fate::Served(name) = port.fate else { return None };
+        let taken = |old: &&Port| imported.iter().any(|other| other.name == old.name);
+        let old = before.iter().find(|old| old.key == key && !taken(old));
+        let names = [Some(name), old.map(|old| old.name.clone())];
+        Some(((port.name, key.protocol), names.into_iter().flatten().collect()))
     });
     ports.collect()
 }
 
-fn port(port: &mcs::ServicePort) -> Option<(PortKey, PortName)> {
+fn port(port: &mcs::ServicePort) -> Option<Port> {
     let number = u16::try_from(port.port).ok()?;
     let protocol = port.protocol.as_deref().map_or(Ok(Default::default()), str::parse).ok()?;
     let name = port.name.as_deref().unwrap_or_default().parse().ok()?;
-    Some((PortKey { port: number, protocol }, name))
+    Some(Port { name, key: PortKey { port: number, protocol }, app_protocol: None })
 }
 
 /// Whether an import has endpoints of this cluster: the hub says so on it.
@@ -54,12 +53,16 @@ pub fn imported(
     cluster: &ClusterName,
     derived: &Service,
     own: &ServiceSpec,
-    import: &ServiceImportSpec,
+    import: &ServiceImport,
     sources: &[EndpointSlice],
 ) -> Vec<EndpointSlice> {
     let service = ServiceSpec {
-        service_type: if is_headless(import) { ServiceType::Headless } else { ServiceType::ClusterSetIp },
-        traffic_distribution: import.traffic_distribution.as_deref().map(Into::into),
+        service_type: if is_headless(&import.spec) {
+            ServiceType::Headless
+        } else {
+            ServiceType::ClusterSetIp
+        },
+        traffic_distribution: import.spec.traffic_distribution.as_deref().map(Into::into),
         ..ServiceSpec::default()
     };
     let place = Place {
@@ -69,7 +72,7 @@ pub fn imported(
         writer: kubernetes::MANAGED_BY_AGENT,
         own: true,
         service: &service,
-        served: &served(own, import, Some(derived)),
+        served: &served(own, import, cluster, Some(derived)),
     };
     sources.iter().map(|source| render(source, &place)).collect()
 }

@@ -69,24 +69,28 @@ pub fn is_original(slice: &EndpointSlice) -> bool {
 pub fn is_source(key: &ServiceKey, slice: &EndpointSlice) -> bool {
     labelled(slice, label::SOURCE, key.name.as_str())
         && labelled(slice, kubernetes::MANAGED_BY, kubernetes::MANAGED_BY_AGENT)
-        && is_hashed(slice, &format!("{}-source-", key.name))
+        && unhashed(key, slice) == Some("source")
 }
 
-/// Whether a slice is an imported one of ours: what an import has of this cluster's own endpoints.
-pub fn is_own(key: &ServiceKey, cluster: &ClusterName, slice: &EndpointSlice) -> bool {
+/// Whether a slice is an imported one of ours: what an import has of this cluster's own endpoints, whatever the cluster was called when it
+/// was made.
+pub fn is_own(key: &ServiceKey, slice: &EndpointSlice) -> bool {
     labelled(slice, mcs::SERVICE_NAME, key.name.as_str())
         && labelled(slice, kubernetes::MANAGED_BY, kubernetes::MANAGED_BY_AGENT)
-        && is_hashed(slice, &format!("{}-{cluster}-", key.name))
+        && !is_source(key, slice)
+        && unhashed(key, slice).is_some_and(|cluster| cluster.parse::<ClusterName>().is_ok())
 }
 
 fn labelled(slice: &EndpointSlice, key: &str, value: &str) -> bool {
     slice.metadata.labels.as_ref().and_then(|labels| labels.get(key)).is_some_and(|found| found == value)
 }
 
-fn is_hashed(slice: &EndpointSlice, prefix: &str) -> bool {
+/// What stands between the service and the hash in the name of a slice of ours.
+fn unhashed<'a>(key: &ServiceKey, slice: &'a EndpointSlice) -> Option<&'a str> {
     let digit = |c: char| c.is_ascii_digit() || ('a'..='v').contains(&c);
-    let hash = slice.metadata.name.as_deref().and_then(|name| name.strip_prefix(prefix));
-    hash.is_some_and(|hash| hash.len() == HASH && hash.chars().all(digit))
+    let rest = slice.metadata.name.as_deref()?.strip_prefix(key.name.as_str())?.strip_prefix('-')?;
+    let (between, hash) = rest.rsplit_once('-')?;
+    (hash.len() == HASH && hash.chars().all(digit)).then_some(between)
 }
 
 /// The source slices of a Service: one for each of its slices, in parts of so many endpoints at most; where it has none, an empty

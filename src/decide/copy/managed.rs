@@ -22,13 +22,14 @@ pub const CREATE_ONLY: &str = "1";
 /// What metadata has of a body that no manager ever owns.
 const UNLISTED: [&str; 4] = ["name", "namespace", "resourceVersion", "uid"];
 /// What we write on a copy.
-const MARKS: [&str; 8] = [
+const MARKS: [&str; 9] = [
     annotation::ADOPTED,
     annotation::APPLIED,
     annotation::DEPENDENCY,
     annotation::ON_POLICY_DELETION,
     annotation::ORIGIN,
     annotation::POLICIES,
+    annotation::POLICY,
     annotation::PRESERVE_ON_DELETION,
     annotation::REPLICAS,
 ];

@@ -29,6 +29,8 @@ pub struct Stamps {
     pub origin: Origin,
     /// Which kinds of policies placed it.
     pub policies: Arc<str>,
+    /// The policy that placed it, where that is known.
+    pub policy: Option<Arc<str>>,
     /// It stays when its template goes.
     pub preserve: bool,
     /// It goes when its policy goes.
@@ -137,6 +139,9 @@ pub fn render(mut body: Value, api_version: &str, stamps: &Stamps) -> Rendered {
         if wanted {
             mark(metadata, "annotations", key, value);
         }
+    }
+    if let Some(policy) = &stamps.policy {
+        mark(metadata, "annotations", annotation::POLICY, policy);
     }
     if let Some(replicas) = stamps.replicas {
         mark(metadata, "annotations", annotation::REPLICAS, &replicas.to_string());

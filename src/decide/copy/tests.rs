@@ -28,6 +28,7 @@ fn stamps(object: ObjectKey) -> Stamps {
     let origin = origin(object);
     Stamps {
         policies: "p".into(),
+        policy: None,
         hub: origin.hub.clone(),
         origin,
         preserve: false,

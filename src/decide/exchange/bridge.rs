@@ -14,7 +14,6 @@ use crate::{
     api::names::condition,
     decide::{
         atlas::plain,
-        freshness::Grade,
         ids::{ClusterName, ServiceKey},
         merge::{Fate, Merged, PortMap},
         view::View,
@@ -153,7 +152,11 @@ impl Exchange {
         merged: Option<&Merged>,
     ) -> Exporter {
         let told = ready(export);
+        let from = merged.into_iter().flat_map(|merged| merged.clusters.keys());
         let (state, message) = match &export.offered {
+            Offered::Service(_) if self.is_withdrawn(name, from) => {
+                (Footing::Silent, "lost: its endpoints are not ready where others serve".to_owned())
+            }
             Offered::Service(_) if self.is_silent(name) => {
                 (Footing::Silent, "silent: its endpoints are as they were last known".to_owned())
             }
@@ -196,10 +199,6 @@ impl Exchange {
         };
         let reaches = reached.iter().flatten().map(ToString::to_string).collect();
         Importer { cluster: name.to_string(), state, reaches, message }
-    }
-
-    fn is_silent(&self, cluster: &ClusterName) -> bool {
-        self.grade(cluster) >= Grade::Stale
     }
 }
 

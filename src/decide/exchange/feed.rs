@@ -9,7 +9,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use super::{
     Dirty, Exchange, ExportSeen, ImportSeen, Member, Part, Refused, Service, SliceSeen, id,
-    seen::source_metadata,
+    seen::{imported_by_labels, source_metadata},
 };
 use crate::decide::{
     change::Change,
@@ -162,12 +162,40 @@ impl Exchange {
         dirty
     }
 
+    /// The service that a slice of ours in a member belongs to, and the cluster that it is from. What is known of its name counts, whatever
+    /// became of its labels.
+    pub fn imported_of(
+        &self,
+        cluster: &ClusterName,
+        slice: &EndpointSlice,
+    ) -> Option<(ServiceKey, ClusterName)> {
+        let (namespace, name) = (slice.metadata.namespace.as_deref()?, slice.metadata.name.as_deref()?);
+        // Its name begins with the service's.
+        let mut known = name.match_indices('-').filter_map(|(end, _)| {
+            let key = ServiceKey::parse(namespace, &name[..end]).ok()?;
+            let seen = self.services.get(&key)?.imported.get(cluster)?.get(name)?;
+            Some((key, seen.cluster.clone()))
+        });
+        known.next().or_else(|| imported_by_labels(slice))
+    }
+
     /// Takes note of a slice of ours in a member.
     pub fn see_imported(&mut self, cluster: &ClusterName, slice: &EndpointSlice) -> Dirty {
-        let Some((key, seen)) = SliceSeen::of(slice) else { return Dirty::new() };
-        let seen = SliceSeen { within: self.is_within(&seen.cluster, slice), ..seen };
+        let Some((key, from)) = self.imported_of(cluster, slice) else { return Dirty::new() };
+        self.find_imported(cluster, (&key, &from), slice)
+    }
+
+    /// Takes note of what a member has under the name of a slice of ours: it is that slice, whatever became of its labels.
+    pub fn find_imported(
+        &mut self,
+        cluster: &ClusterName,
+        (key, from): (&ServiceKey, &ClusterName),
+        slice: &EndpointSlice,
+    ) -> Dirty {
+        let Some(seen) = SliceSeen::from(slice, from) else { return Dirty::new() };
+        let seen = SliceSeen { within: self.is_within(from, slice), ..seen };
         let name: Box<str> = slice.metadata.name.as_deref().unwrap_or_default().into();
-        let found = self.services.get(&key).and_then(|service| service.imported.get(cluster)?.get(&name));
+        let found = self.services.get(key).and_then(|service| service.imported.get(cluster)?.get(&name));
         let older = found.is_some_and(|before| seen.is_older_than(before));
         if self.members.entry(cluster.clone()).or_default().is_late(Part::Imported, &seen.uid, older) {
             return Dirty::new();
@@ -181,7 +209,7 @@ impl Exchange {
         if slices.insert(name, seen.clone()).is_some_and(|before| before.sum == seen.sum) {
             return Dirty::new();
         }
-        Dirty::from([(cluster.clone(), key)])
+        Dirty::from([(cluster.clone(), key.clone())])
     }
 
     /// The change of endpoints that a slice brings to a member, if it is not there yet.
@@ -190,6 +218,15 @@ impl Exchange {
         let name = slice.metadata.name.as_deref()?.into();
         let underway = self.services.get(&key)?.underway.get(&(cluster.clone(), name))?;
         Change::of(slice).filter(|change| change == underway)
+    }
+
+    /// Takes note that a slice in a member has our label no more: whether it is gone a look will tell.
+    pub fn doubt_imported(&mut self, cluster: &ClusterName, key: &ServiceKey, name: &str) -> Dirty {
+        let service = self.services.get_mut(key);
+        let seen = service.and_then(|service| service.imported.get_mut(cluster)?.get_mut(name));
+        let Some(seen) = seen else { return Dirty::new() };
+        seen.doubted = true;
+        Dirty::from([(cluster.clone(), key.clone())])
     }
 
     /// Takes note that a slice of ours in a member is gone.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{
-    Exchange, Part, Service,
+    Exchange, Offered, Part, Service,
     seen::{ExportSeen, ImportSeen, Whose, export_kind, import_kind, object_key, write_names},
 };
 use crate::{
@@ -13,13 +13,17 @@ use crate::{
         mcs::{
             ClientIpConfig, ServiceImportSpec, ServiceImportType, ServicePort, SessionAffinityConfig, Version,
         },
-        names::{annotation, label},
+        names::{annotation, label, mcs},
     },
     decide::{
         copy::{CREATE_ONLY, Origin, hash, is_bookkeeping},
         definition::Dialect,
         ids::{ClusterName, ServiceKey},
-        merge::{Import, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity, Template, import},
+        imported::{read_told, write_told},
+        merge::{
+            Export, Import, Merged, PortMap, ServiceSpec, ServiceType, SessionAffinity, Template, fitted_to,
+            import,
+        },
         view::{Offer, View},
         world::World,
     },
@@ -113,17 +117,25 @@ impl Exchange {
         if !imported && !exports.any(|(_, export)| invites(export)) {
             return Wants::No;
         }
-        self.doubted(key).map_or(Wants::Automatic, |origin| Wants::Doubtful(Box::new(origin)))
+        self.doubted(cluster, key).map_or(Wants::Automatic, |origin| Wants::Doubtful(Box::new(origin)))
     }
 
-    /// The ServiceImport of the hub's that members have a service of, where it is not known for certain that it is gone.
-    fn doubted(&self, key: &ServiceKey) -> Option<Origin> {
+    /// The ServiceImport of the hub's that a member has a service of, where it is not known for certain that it is gone. Who has none yet
+    /// asks the others, unless one of them imports it by itself: what one member says holds nobody up who imports it, since that may be
+    /// hostile.
+    fn doubted(&self, cluster: &ClusterName, key: &ServiceKey) -> Option<Origin> {
         if self.released.contains(key) {
             return None;
         }
-        let mut origins =
-            self.services.get(key)?.imports.values().filter_map(|seen| seen.origin(&self.hub, key));
-        origins.find(|origin| !origin.template.is_empty())
+        let imports = &self.services.get(key)?.imports;
+        let own = imports.get(cluster).and_then(|seen| seen.origin(&self.hub, key));
+        let others = || imports.values().filter_map(|seen| seen.origin(&self.hub, key));
+        let by_itself = |origin: &Origin| origin.template.is_empty();
+        match own {
+            Some(own) => Some(own).filter(|own| !by_itself(own)),
+            None if others().any(|other| by_itself(&other)) => None,
+            None => others().next(),
+        }
     }
 
     /// The service as a member imports it, and what became of its ports.
@@ -149,6 +161,7 @@ impl Exchange {
         import: &Import,
         merged: Option<&Merged>,
         wants: &Wants,
+        kept_for: &BTreeSet<ClusterName>,
     ) -> Wanted {
         let template = match wants {
             Wants::ByPolicy(_) => {
@@ -172,8 +185,17 @@ impl Exchange {
         annotations.insert(annotation::ORIGIN.to_owned(), origin.text());
         let accepted = merged.map_or_else(|| "[]".to_owned(), |merged| write_names(&merged.accepted));
         annotations.insert(annotation::PORT_NAMES.to_owned(), accepted);
+        annotations
+            .extend(write_told(&import.told()).map(|told| (annotation::SERVED_PORTS.to_owned(), told)));
+        annotations.extend(note_of(kept_for));
         Wanted { spec: spec(&import.service), labels, annotations }
     }
+}
+
+/// The clusters that an import is kept for, as it says so.
+fn note_of(kept_for: &BTreeSet<ClusterName>) -> Option<(String, String)> {
+    let names: Vec<_> = kept_for.iter().map(ClusterName::as_str).collect();
+    (!names.is_empty()).then(|| (annotation::KEPT_FOR.to_owned(), names.join(",")))
 }
 
 fn spec(service: &ServiceSpec) -> ServiceImportSpec {
@@ -210,6 +232,17 @@ fn spec(service: &ServiceSpec) -> ServiceImportSpec {
 // === impl Wanted ===
 
 impl Wanted {
+    /// A ServiceImport as it was found, but for the clusters that it is kept for.
+    pub(super) fn as_found(seen: &ImportSeen, kept_for: &BTreeSet<ClusterName>) -> Self {
+        // The agent's own words are not the hub's to apply.
+        let others =
+            [annotation::APPLIED, annotation::CLUSTER_IPS, annotation::KEPT_FOR, mcs::DERIVED_SERVICE];
+        let mut annotations = seen.annotations.clone();
+        annotations.retain(|name, _| !others.contains(&name.as_str()));
+        annotations.extend(note_of(kept_for));
+        Self { spec: seen.spec.clone(), labels: seen.labels.clone(), annotations }
+    }
+
     /// The same without what a cluster has no words for.
     pub(super) fn in_words_of(mut self, dialect: Dialect) -> Self {
         if !dialect.traffic {
@@ -260,10 +293,45 @@ impl Wanted {
 }
 
 /// What becomes of a cluster's ports where a ServiceImport stays as it is: by the names that it has.
-pub(super) fn kept_ports(found: &ServiceImportSpec, exported: &ServiceSpec) -> PortMap {
-    let offer = Offer::of(&json!({ "spec": found }));
-    let template = Template { service_type: offer.service_type, ports: offer.ports() };
-    crate::decide::merge::fitted_to(&template, exported)
+pub(super) fn kept_ports(found: &ImportSeen, export: &Export) -> PortMap {
+    let imported = Offer::of(&json!({ "spec": found.spec })).ports();
+    let told = read_told(&found.annotations, &export.cluster);
+    fitted_to(&imported, &export.service.ports, told.as_ref())
+}
+
+/// The clusters that a ServiceImport is kept for though they offer nothing: those whose exports say so, and those of which nothing is known
+/// that it was kept for already. One whose agent has not looked yet is about to say more, and counts where the import has no other ground.
+pub(super) fn kept_for(
+    exchange: &Exchange,
+    view: &View,
+    key: &ServiceKey,
+    seen: Option<&ImportSeen>,
+    grounded: bool,
+) -> BTreeSet<ClusterName> {
+    let exports = exchange.services.get(key).into_iter().flat_map(|service| &service.exports);
+    let exports = exports.filter(|(cluster, _)| exchange.takes_part_in(view, cluster, key));
+    let idle = exports.filter(|(_, export)| match export.offered {
+        Offered::Service(_) => false,
+        Offered::Pending => !grounded,
+        Offered::Nothing | Offered::Unreadable(_) | Offered::Refused(_) => true,
+    });
+    let idle = idle.map(|(cluster, _)| cluster.clone());
+    let unknown = unknown_of(exchange, view, key, seen);
+    idle.chain(waits_for(exchange, view, key, seen)).filter(|cluster| !unknown.contains(cluster)).collect()
+}
+
+/// The clusters that a ServiceImport is kept for and whose exports were not read.
+pub(super) fn waits_for(
+    exchange: &Exchange,
+    view: &View,
+    key: &ServiceKey,
+    seen: Option<&ImportSeen>,
+) -> BTreeSet<ClusterName> {
+    let mut noted = seen.map(ImportSeen::kept_for).unwrap_or_default();
+    noted.retain(|cluster| {
+        exchange.takes_part_in(view, cluster, key) && !exchange.knows(cluster, Part::Exports)
+    });
+    noted
 }
 
 /// The clusters that a ServiceImport is made of and of which nothing is known.

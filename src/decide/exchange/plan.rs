@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{
     Exchange, Service,
-    import::{Wants, is_readable, kept_ports, may_write, unknown_of},
+    import::{Wanted, Wants, is_readable, kept_for, kept_ports, may_write, unknown_of, waits_for},
     seen::{ImportSeen, SliceSeen, Whose, export_kind, object_key, origin},
 };
 use crate::{
-    api::names::{condition, reason},
+    api::names::{condition, mcs, reason},
     decide::{
         condition::Verdict,
         copy::Origin,
@@ -36,6 +36,9 @@ pub struct Plan {
     pub export: Option<(Box<str>, Vec<Verdict>)>,
     /// For its ServiceImport.
     pub import: ImportStep,
+    /// Whether a Namespace is made for its ServiceImport where there is none: a policy asks for that, an automatic import comes only where
+    /// the Namespace is (KEP-1645 A7).
+    pub makes_namespace: bool,
     /// The clusters that its ServiceImport is made of, where it says otherwise; with its UID.
     pub clusters: Option<(Box<str>, BTreeSet<ClusterName>)>,
     /// What its ServiceImport is to say where that is a user's own: with its UID; none takes back what was said.
@@ -79,6 +82,13 @@ pub enum SliceStep {
         /// What it is to say.
         mark: Mark,
     },
+    /// A watch no longer shows it: it is to be looked at, and the plan is another then.
+    Look {
+        /// Its name.
+        name: Box<str>,
+        /// What was seen of it.
+        seen: SliceSeen,
+    },
     /// It is to go.
     Delete {
         /// Its name.
@@ -102,12 +112,16 @@ pub(super) struct Flow {
 // === impl SliceStep ===
 
 impl SliceStep {
-    /// The slice that has to be there for it.
-    pub fn there(&self) -> Option<&str> {
+    /// The name of the slice, and the cluster that it is from.
+    pub fn of(&self) -> Option<(&str, ClusterName)> {
         match self {
-            Self::Create(_) => None,
-            Self::Update(slice) => slice.metadata.name.as_deref(),
-            Self::Mark { name, .. } | Self::Delete { name, .. } => Some(name),
+            Self::Create(slice) | Self::Update(slice) => {
+                let from = slice.metadata.labels.as_ref()?.get(mcs::SOURCE_CLUSTER)?;
+                Some((slice.metadata.name.as_deref()?, from.parse().ok()?))
+            }
+            Self::Mark { name, seen, .. } | Self::Look { name, seen } | Self::Delete { name, seen } => {
+                Some((name, seen.cluster.clone()))
+            }
         }
     }
 }
@@ -147,13 +161,18 @@ impl Exchange {
                 self.plan_as_is(view, cluster, key, &mut plan);
             }
             Wants::No => {
-                let unknown = unknown_of(self, view, key, seen);
+                let mut unknown = unknown_of(self, view, key, seen);
+                unknown.extend(waits_for(self, view, key, seen));
                 let leaving = view.members().get(cluster).is_some_and(|member| member.leaving);
                 if unknown.is_empty() || leaving {
                     let there = view.imports().contains_key(key);
                     let why = if there { Absence::Elsewhere } else { Absence::NoTemplate };
                     plan.import = seen.map(|seen| self.removal(key, seen, why)).unwrap_or_default();
-                    plan.slices = service.map(|service| all_gone(service, cluster)).unwrap_or_default();
+                    plan.slices = match seen.filter(|seen| seen.is_ours() && !leaving) {
+                        // While it is there its slices follow the exports; they go with it.
+                        Some(seen) => self.flowing(view, cluster, key, seen),
+                        None => service.map(|service| all_gone(service, cluster)).unwrap_or_default(),
+                    };
                 }
             }
             Wants::Automatic | Wants::ByPolicy(_) if may_write(service, cluster) => {
@@ -182,19 +201,27 @@ impl Exchange {
         let seen = service.and_then(|service| service.imports.get(cluster));
         let unknown = unknown_of(self, view, key, seen);
         let import = Self::import(merged, wants);
+        let kept_for = kept_for(self, view, key, seen, import.is_some());
         let mut renames = false;
         let flow = match (import, seen) {
             (Some(import), _) if unknown.is_empty() => {
-                let wanted = self.wanted(world, key, &import, merged, wants).in_words_of(dialect);
+                let wanted = self.wanted(world, key, &import, merged, wants, &kept_for).in_words_of(dialect);
                 renames = seen.is_some_and(|seen| wanted.renames(seen));
                 let renamed = renames || seen.is_some_and(|seen| !seen.settled);
                 if !seen.is_some_and(|seen| wanted.is_met_by(seen)) {
                     let uid = seen.map(|seen| &*seen.uid);
                     plan.import = ImportStep::Apply(wanted.object(key, dialect.version, uid));
+                    plan.makes_namespace = matches!(wants, Wants::ByPolicy(_));
                 }
                 Flow { service: import.service, clusters: import.clusters, unknown, renamed }
             }
-            (_, Some(seen)) => self.frozen(view, key, seen, unknown),
+            (_, Some(seen)) => {
+                if seen.kept_for() != kept_for {
+                    let found = Wanted::as_found(seen, &kept_for);
+                    plan.import = ImportStep::Apply(found.object(key, dialect.version, Some(&seen.uid)));
+                }
+                self.frozen(view, key, seen, unknown)
+            }
             (_, None) => return,
         };
         let Some(seen) = seen else { return };
@@ -218,6 +245,18 @@ impl Exchange {
             let unknown = unknown_of(self, view, key, Some(seen));
             self.plan_flow(cluster, key, seen, &self.frozen(view, key, seen, unknown), plan);
         }
+    }
+
+    /// The steps to the slices of a ServiceImport of ours that is about to go.
+    fn flowing(
+        &self,
+        view: &View,
+        cluster: &ClusterName,
+        key: &ServiceKey,
+        seen: &ImportSeen,
+    ) -> Vec<SliceStep> {
+        let Some(derived) = &seen.derived else { return Vec::new() };
+        self.slices(cluster, key, derived, &self.frozen(view, key, seen, BTreeSet::new()))
     }
 
     /// Makes the slices of a ServiceImport, and the clusters that it names, what flows into it.
@@ -286,8 +325,7 @@ impl Exchange {
     ) -> Flow {
         let exports = self.exports(view, key).into_iter();
         let known = exports.filter(|export| !unknown.contains(&export.cluster));
-        let clusters =
-            known.map(|export| (export.cluster, kept_ports(&seen.spec, &export.service))).collect();
+        let clusters = known.map(|export| (export.cluster.clone(), kept_ports(seen, &export))).collect();
         let headless = seen.spec.type_ == crate::api::mcs::ServiceImportType::Headless;
         let service = ServiceSpec {
             service_type: if headless { ServiceType::Headless } else { ServiceType::ClusterSetIp },

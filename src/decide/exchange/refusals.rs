@@ -12,7 +12,7 @@ use kube::core::ObjectMeta;
 
 use super::{
     Dirty, Exchange, Part,
-    seen::{SliceSeen, source_key},
+    seen::{SliceSeen, source_key, source_label},
     trust::{self, Reason, Refused},
 };
 use crate::decide::{
@@ -122,7 +122,11 @@ impl Exchange {
 
     /// Takes note of an object whose name is no service's.
     pub fn see_nameless(&mut self, cluster: &ClusterName, id: Id) -> Dirty {
-        let why = "it names no service: its name is not one that a Service can have".to_owned();
+        let why = match id.0 {
+            Part::Sources => "it names no service: its name is not one that an agent gives",
+            _ => "it names no service: its name is not one that a Service can have",
+        };
+        let why = why.to_owned();
         self.refuse(cluster, id, Refused { reason: Reason::Garbage, why }, None);
         Dirty::new()
     }
@@ -166,6 +170,11 @@ impl Exchange {
         let Some(key) = source_key(slice) else {
             return Err(Refused { reason: Reason::Garbage, why: "it names no service".to_owned() });
         };
+        if let Some(other) = source_label(slice).filter(|name| *name != key.name.as_str()) {
+            let why =
+                format!("it says that it is of the service {:?}, and its name does not", trust::short(other));
+            return Err(Refused { reason: Reason::Claim, why });
+        }
         if !self.takes_part(key.namespace.as_str()) {
             let why = format!("the namespace {} takes no part", key.namespace);
             return Err(Refused { reason: Reason::Namespace, why });

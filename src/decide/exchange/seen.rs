@@ -12,7 +12,7 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 pub use self::slice::{PortSeen, SliceSeen, source_key};
-pub(super) use self::slice::{fixed, source_metadata, sum};
+pub(super) use self::slice::{fixed, imported_by_labels, source_label, source_metadata, sum};
 use super::trust::{self, Reason, Refused, short};
 use crate::{
     api::{
@@ -301,6 +301,12 @@ impl ImportSeen {
     /// The names that its ports were accepted under.
     pub fn accepted(&self) -> AcceptedNames {
         self.port_names().map(read_names).unwrap_or_default()
+    }
+
+    /// The clusters that offer no Service by their exports, and that it is kept for too.
+    pub(super) fn kept_for(&self) -> BTreeSet<ClusterName> {
+        let noted = self.annotations.get(annotation::KEPT_FOR).map(String::as_str).unwrap_or_default();
+        noted.split(',').filter_map(|name| name.parse().ok()).collect()
     }
 
     /// What it was made of, where this hub made it; without a template it was made by itself.

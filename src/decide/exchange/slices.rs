@@ -36,26 +36,34 @@ impl Exchange {
         flow: &Flow,
     ) -> Vec<SliceStep> {
         let Some(service) = self.services.get(key) else { return Vec::new() };
-        // A member's own endpoints are its agent's: here they only count where they stand in for a lost cluster's.
-        let lost = self.grades.values().any(|grade| *grade == Grade::Lost);
-        let from = |from: &ClusterName| lost || from != cluster;
-        let rendered: Vec<_> = self.rendered(key, derived, flow, service, from).collect();
-        let covered = if lost { self.covered(&rendered) } else { Covered::new() };
         let nothing = BTreeMap::new();
         let found = service.imported.get(cluster).unwrap_or(&nothing);
+        let grade = |from: &ClusterName| judged(self.grade(from), from, found);
+        // A member's own endpoints are its agent's: here they only count where they stand in for a lost cluster's.
+        let lost = self.grades.keys().any(|name| grade(name) == Grade::Lost);
+        let from = |from: &ClusterName| lost || from != cluster;
+        let rendered: Vec<_> = self.rendered(key, derived, flow, service, from).collect();
+        let mut covered = if lost { covered(&rendered, grade) } else { Covered::new() };
+        // Who stood in for a lost cluster, and was not read since a restart, does so still.
+        if lost && flow.unknown.iter().any(|name| grade(name) < Grade::Stale) {
+            covered.extend(found.values().filter(|seen| is_withdrawn(seen)).flat_map(ports_seen));
+        }
         let mut wanted = BTreeMap::new();
         for (from, mut slice) in rendered.into_iter().filter(|(from, _)| *from != cluster) {
             let name = slice.metadata.name.clone().unwrap_or_default();
             if let Some(seen) = found.get(&*name).filter(|_| flow.renamed) {
                 keep_names(&mut slice, seen, flow);
             }
-            graded(&mut slice, self.grade(from), &covered);
+            graded(&mut slice, grade(from), &covered);
             wanted.insert(name, slice);
         }
         let mut steps = Vec::new();
         for (name, seen) in found {
-            if flow.unknown.contains(&seen.cluster) {
-                steps.extend(self.marked_again(name, seen, &covered));
+            if seen.doubted {
+                wanted.remove(&**name);
+                steps.push(SliceStep::Look { name: name.clone(), seen: seen.clone() });
+            } else if flow.unknown.contains(&seen.cluster) {
+                steps.extend(marked_again(name, seen, grade(&seen.cluster), &covered));
             } else if !self.outlives(name, seen)
                 && wanted.get(&**name).is_none_or(|slice| fixed(slice) != seen.fixed)
             {
@@ -103,37 +111,6 @@ impl Exchange {
         })
     }
 
-    /// The ports that fresh clusters have ready endpoints for.
-    fn covered(&self, rendered: &[(&ClusterName, EndpointSlice)]) -> Covered {
-        // One that is silent for a moment only serves all the same: nothing is to flap with it.
-        let fresh = rendered.iter().filter(|(from, _)| self.grade(from) < Grade::Stale);
-        let ready = fresh.filter(|(_, slice)| {
-            slice.endpoints.iter().any(|endpoint| {
-                endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
-            })
-        });
-        ready.flat_map(|(_, slice)| ports(slice).into_iter().map(|(port, _)| port)).collect()
-    }
-
-    /// What a slice of a cluster of which nothing is known is to say of that cluster's silence.
-    fn marked_again(&self, name: &str, seen: &SliceSeen, covered: &Covered) -> Option<SliceStep> {
-        let family = &seen.fixed.0;
-        let mut ports = seen.ports.iter();
-        let mark = match self.grade(&seen.cluster) {
-            Grade::Fresh | Grade::Silent => return None,
-            Grade::Lost
-                if !seen.ports.is_empty()
-                    && ports.all(|(name, _, protocol)| {
-                        covered.contains(&(family.clone(), name.clone(), protocol.clone()))
-                    }) =>
-            {
-                Mark::Withdrawn
-            }
-            Grade::Stale | Grade::Lost => Mark::Kept,
-        };
-        (seen.mark != Some(mark)).then(|| SliceStep::Mark { name: name.into(), seen: seen.clone(), mark })
-    }
-
     /// A slice with our label, with the origin of the export that it is made by, and with the change that its source was written for.
     fn labelled(
         &self,
@@ -153,6 +130,47 @@ impl Exchange {
         }
         slice
     }
+}
+
+/// How a cluster is judged where these slices of it were found: whose endpoints were withdrawn there is lost until it answers. Since when
+/// it is silent may have been forgotten, as by a restart of the hub while it is silent for another reason than at first.
+fn judged(grade: Grade, cluster: &ClusterName, found: &BTreeMap<Box<str>, SliceSeen>) -> Grade {
+    let withdrawn = || found.values().any(|seen| seen.cluster == *cluster && is_withdrawn(seen));
+    if grade != Grade::Fresh && withdrawn() { Grade::Lost } else { grade }
+}
+
+fn is_withdrawn(seen: &SliceSeen) -> bool {
+    seen.mark == Some(Mark::Withdrawn)
+}
+
+/// The ports that fresh clusters have ready endpoints for.
+fn covered(rendered: &[(&ClusterName, EndpointSlice)], grade: impl Fn(&ClusterName) -> Grade) -> Covered {
+    // One that is silent for a moment only serves all the same: nothing is to flap with it.
+    let fresh = rendered.iter().filter(|(from, _)| grade(from) < Grade::Stale);
+    let ready = fresh.filter(|(_, slice)| {
+        slice.endpoints.iter().any(|endpoint| {
+            endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
+        })
+    });
+    ready.flat_map(|(_, slice)| ports(slice).into_iter().map(|(port, _)| port)).collect()
+}
+
+/// What a slice of a cluster of which nothing is known is to say of that cluster's silence.
+fn marked_again(name: &str, seen: &SliceSeen, grade: Grade, covered: &Covered) -> Option<SliceStep> {
+    let mark = match grade {
+        Grade::Fresh | Grade::Silent => return None,
+        Grade::Lost if !seen.ports.is_empty() && ports_seen(seen).all(|port| covered.contains(&port)) => {
+            Mark::Withdrawn
+        }
+        Grade::Stale | Grade::Lost => Mark::Kept,
+    };
+    (seen.mark != Some(mark)).then(|| SliceStep::Mark { name: name.into(), seen: seen.clone(), mark })
+}
+
+/// The ports of a slice that was found.
+fn ports_seen(seen: &SliceSeen) -> impl Iterator<Item = PortId> {
+    let family = &seen.fixed.0;
+    seen.ports.iter().map(move |(name, _, protocol)| (family.clone(), name.clone(), protocol.clone()))
 }
 
 /// The ports of a slice; one without any has endpoints all the same.

@@ -12,7 +12,6 @@ use crate::{
     api::names::{condition, reason},
     decide::{
         condition::Verdict,
-        freshness::Grade,
         ids::{ClusterName, ServiceKey},
         merge,
         view::View,
@@ -86,19 +85,13 @@ impl Exchange {
         if from.is_empty() {
             words.insert(0, "no cluster exports it yet".to_owned());
         }
-        let silent: Vec<_> = from.iter().filter(|name| self.grade(name) >= Grade::Stale).collect();
-        if !silent.is_empty() {
-            words.push(format!(
-                "silent, with endpoints as they were last known: {}",
-                listed(silent.into_iter())
-            ));
-        }
         let more = words.len().saturating_sub(NAMED);
         words.truncate(NAMED);
-        let mut message = words.join("; ");
         if more > 0 {
-            message += &format!("; and {more} more");
+            words.push(format!("and {more} more"));
         }
+        words.extend(self.silences(key, from));
+        let message = words.join("; ");
         let reason = if met { reason::READY } else { reason::PENDING };
         Verdict { condition: condition::READY, met, reason: reason.into(), message }
     }
@@ -118,7 +111,13 @@ impl Exchange {
             return Err("its agent has not made the Service yet");
         }
         let slices = service.imported.get(importer).into_iter().flat_map(|slices| slices.values());
-        let mut reached: BTreeSet<_> = slices.map(|slice| slice.cluster.clone()).collect();
+        // All ports of a slice may be withheld; without endpoints it may have none either, and that does not count here.
+        let offers = |from: &ClusterName| {
+            let mut sources = service.sources.get(from).into_iter().flat_map(|sources| sources.values());
+            sources.any(|source| source.ports.as_ref().is_some_and(|ports| !ports.is_empty()))
+        };
+        let served = slices.filter(|slice| !slice.ports.is_empty() || !offers(&slice.cluster));
+        let mut reached: BTreeSet<_> = served.map(|slice| slice.cluster.clone()).collect();
         // Its own endpoints are its agent's.
         reached.extend(Some(importer.clone()).filter(|own| seen.clusters.contains(own)));
         if reached.is_empty() { Err("it has no endpoints yet") } else { Ok(reached) }
@@ -169,7 +168,7 @@ fn valid(exports: &[(&ClusterName, &ExportSeen)]) -> Option<Verdict> {
     (!looked.is_empty()).then_some(Verdict { condition: condition::VALID, met, reason, message })
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a ClusterName>) -> String {
+pub(super) fn listed<'a>(names: impl Iterator<Item = &'a ClusterName>) -> String {
     let names: Vec<_> = names.map(ClusterName::as_str).collect();
     match names.split_at_checked(NAMED) {
         Some((named, rest)) if !rest.is_empty() => format!("{} and {} more", named.join(", "), rest.len()),

@@ -326,8 +326,11 @@ impl Fleet {
             writes += 1;
             let mut export = self.exports[&at].clone();
             let now = "2026-01-01T00:00:00Z".parse().unwrap();
-            let conditions: Vec<_> = conditions.iter().map(|wanted| wanted.dated(&[], None, now)).collect();
-            export["status"] = json!({ "conditions": conditions });
+            let conditions = conditions.iter().map(|wanted| json!(wanted.dated(&[], None, now)));
+            // What its agent says stays.
+            let valid = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let valid = valid.into_iter().filter(|told| told["type"] == "Valid");
+            export["status"] = json!({ "conditions": conditions.chain(valid).collect::<Vec<_>>() });
             self.exports.insert(at.clone(), export.clone());
             self.see_export(member, &export);
         }
@@ -373,8 +376,16 @@ impl Fleet {
         }
         for step in plan.slices {
             writes += 1;
-            match step {
-                SliceStep::Create(mut slice) | SliceStep::Update(mut slice) => {
+            let (name, from) = step.of().unwrap();
+            let there = self.slices.get(&(member.to_owned(), name.to_owned())).cloned();
+            match (step, there) {
+                (SliceStep::Look { .. } | SliceStep::Create(_), Some(there)) => {
+                    self.exchange.find_imported(&cluster(member), (&serve(), &from), &there);
+                }
+                (SliceStep::Look { name, .. }, None) => {
+                    self.exchange.lose_imported(&cluster(member), &serve(), &name);
+                }
+                (SliceStep::Create(mut slice) | SliceStep::Update(mut slice), _) => {
                     let uid = self.uid();
                     slice.metadata.uid.get_or_insert(uid);
                     slice.metadata.resource_version = Some("1".to_owned());
@@ -382,13 +393,13 @@ impl Fleet {
                     self.slices.insert((member.to_owned(), name), (*slice).clone());
                     self.see_slice(member, *slice);
                 }
-                SliceStep::Mark { name, mark, .. } => {
+                (SliceStep::Mark { name, mark, .. }, _) => {
                     let slice = self.slices.get_mut(&(member.to_owned(), name.to_string())).unwrap();
                     mark.put(slice);
                     let slice = slice.clone();
                     self.see_slice(member, slice);
                 }
-                SliceStep::Delete { name, .. } => {
+                (SliceStep::Delete { name, .. }, _) => {
                     self.slices.remove(&(member.to_owned(), name.to_string()));
                     self.exchange.lose_imported(&cluster(member), &serve(), &name);
                 }

@@ -4,7 +4,7 @@
 //! What is refused is refused as a whole, and never causes a deletion: the last good one stays.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
@@ -16,7 +16,7 @@ use crate::{
     api::{ServiceExport, ServiceImport, names::mcs},
     decide::{
         admit::cidr::Cidr,
-        ids::{ClusterName, PortName},
+        ids::{ClusterName, PortName, ServiceName},
         select::labels::{key_fault_of, value_fault},
     },
 };
@@ -125,15 +125,21 @@ pub(super) fn check(
 }
 
 fn check_ports(slice: &EndpointSlice) -> Result<(), Refused> {
+    let mut names = BTreeSet::new();
     for port in slice.ports.as_deref().unwrap_or_default() {
-        if let Err(e) = port.name.as_deref().unwrap_or_default().parse::<PortName>() {
+        let name = port.name.as_deref().unwrap_or_default();
+        if let Err(e) = name.parse::<PortName>() {
             return refused(Reason::Garbage, e);
+        }
+        if !names.insert(name) {
+            return refused(Reason::Garbage, format_args!("it has two ports of the name {name:?}"));
         }
         if let Some(number) = port.port.filter(|number| !(1..=65535).contains(number)) {
             return refused(Reason::Garbage, format_args!("it has port {number}"));
         }
-        let texts = [&port.protocol, &port.app_protocol];
-        if let Some(text) = texts.into_iter().flatten().find(|text| !is_name(text)) {
+        let application =
+            port.app_protocol.as_ref().filter(|text| key_fault_of("a protocol", text).is_some());
+        if let Some(text) = port.protocol.as_ref().filter(|text| !is_name(text)).or(application) {
             return refused(Reason::Garbage, format_args!("{:?} is no protocol", short(text)));
         }
     }
@@ -166,7 +172,9 @@ fn check_endpoints(slice: &EndpointSlice) -> Result<(), Refused> {
             }
         }
         let names = [&endpoint.hostname, &endpoint.node_name, &endpoint.zone];
-        if let Some(name) = names.into_iter().flatten().find(|name| !is_name(name)) {
+        // Of these an API server looks at a host's alone: it is a label, as a Service's is.
+        let host = endpoint.hostname.as_ref().filter(|name| name.parse::<ServiceName>().is_err());
+        if let Some(name) = names.into_iter().flatten().find(|name| !is_name(name)).or(host) {
             let reason = if name.len() > LONGEST { Reason::Size } else { Reason::Garbage };
             return refused(reason, format_args!("{:?} names no host, node or zone", short(name)));
         }

@@ -48,6 +48,10 @@ fn unmet(conditions: &[Condition]) -> impl Iterator<Item = Finding> {
         (condition::READY, "look at its API server, its network and its Secret"),
         (condition::AGENT_READY, "services are neither exported nor imported there until it is at work"),
         (condition::DATA_TRUSTED, "what was made of the last good one stays until it is right"),
+        (
+            condition::COPIES_REMOVED,
+            "what is named there stays until that is put right, or it is deleted there",
+        ),
     ];
     kinds.into_iter().filter_map(|(kind, way_out)| {
         let found = of(conditions, kind).filter(|found| found.status != "True")?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use kube::core::ObjectMeta;
 use serde::Serialize;
 use serde_json::Value;
@@ -35,8 +35,8 @@ pub struct Read {
     pub(super) exports: BTreeMap<ServiceKey, ServiceExport>,
     pub(super) imports: BTreeMap<ServiceKey, ServiceImport>,
     pub(super) templates: BTreeMap<ObjectKey, Value>,
-    /// What events say that failed, by object: `member1: why`, the newest last.
-    pub(super) failures: BTreeMap<ObjectKey, Vec<String>>,
+    /// What events say that failed and when, by object: `member1: why`, the newest last.
+    pub(super) failures: BTreeMap<ObjectKey, Vec<(Option<Timestamp>, String)>>,
     /// Objects of the same kind and name in other namespaces.
     pub(super) namesakes: BTreeMap<ObjectKey, Vec<String>>,
 }
@@ -145,9 +145,9 @@ impl Read {
         }
     }
 
-    /// Takes note of what an event says that failed.
-    pub fn add_failure(&mut self, key: ObjectKey, note: String) {
-        self.failures.entry(key).or_default().push(note);
+    /// Takes note of what an event says that failed, and when it was seen last.
+    pub fn add_failure(&mut self, key: ObjectKey, at: Option<Timestamp>, note: String) {
+        self.failures.entry(key).or_default().push((at, note));
     }
 
     /// Takes note that an object of the same kind and name is in another namespace.

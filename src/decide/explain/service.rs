@@ -12,7 +12,7 @@ use crate::{
     decide::{
         admit,
         copy::ObjectKey,
-        exchange::{export_kind, import_kind, object_key},
+        exchange::{export_kind, import_kind, object_key, withdrawn},
         ids::{ClusterName, ServiceKey},
         merge::{self, Export, Fate, PortMap},
         select::GroupKind,
@@ -165,7 +165,7 @@ fn nowhere(read: &Read, service: &ServiceKey, missing: String) -> Finding {
     )
 }
 
-/// Members that have a part in it and are silent, or not believed.
+/// Members that have a part in it and are silent, or not believed, and what that does to their endpoints.
 fn silent(read: &Read, service: &ServiceKey, account: &mut Account) {
     let import = read.imports.get(service).and_then(|import| import.status.as_ref());
     let sources = import.into_iter().flat_map(|status| &status.clusters);
@@ -173,25 +173,37 @@ fn silent(read: &Read, service: &ServiceKey, account: &mut Account) {
     from.extend(template::targets(read, &object_key(export_kind(), service)));
     from.sort();
     from.dedup();
-    let mut rows = Vec::new();
+    let ready = import.and_then(|status| of(&status.conditions, condition::READY));
+    let withdrawn = ready.map(|ready| withdrawn(&ready.message)).unwrap_or_default();
+    let (mut kept, mut withheld) = (Vec::new(), Vec::new());
     for cluster in &from {
         let conditions = read.conditions(cluster.as_str());
         let unmet = |kind| of(conditions, kind).filter(|found| found.status != "True");
-        let kept =
-            "its endpoints are kept as they were last known; later they are not ready, where others serve";
-        for (kind, says) in [
-            (condition::READY, kept),
-            (condition::AGENT_READY, kept),
-            (condition::DATA_TRUSTED, "what is not believed is not used; the last good one stays"),
-        ] {
-            let Some(found) = unmet(kind) else { continue };
+        let (rows, says) = if withdrawn.contains(cluster.as_str()) {
+            (
+                &mut withheld,
+                "its endpoints are not ready where others serve; ports that nobody else serves are kept",
+            )
+        } else {
+            (
+                &mut kept,
+                "its endpoints are kept as they were last known; later they are not ready, where others serve",
+            )
+        };
+        let mut told = |kind, rows: &mut Vec<Row>, says| {
+            let Some(found) = unmet(kind) else { return };
             let since = found.last_transition_time.0;
             let cause = format!("{kind} is {} since {since}: {}", found.status, one_line(&found.message));
             rows.push(Row::new(State::NotWell, cluster.as_str(), format!("{cause}; {says}")));
             account.findings.push(Finding::not_well(format!("{cluster}, which exports it: {cause}"), says));
-        }
+        };
+        told(condition::READY, rows, says);
+        told(condition::AGENT_READY, rows, says);
+        let says = "what is not believed is not used; the last good one stays";
+        told(condition::DATA_TRUSTED, &mut withheld, says);
     }
-    account.part("Withheld endpoints", rows);
+    account.part("Kept endpoints", kept);
+    account.part("Withheld endpoints", withheld);
 }
 
 /// What is found of its ServiceImport.

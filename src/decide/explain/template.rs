@@ -4,19 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Account, Finding, Read, Row, State, listed,
-    policy::{self, shown},
+    policy::shown,
     read::{of, one_line},
     selected, service,
 };
 use crate::{
-    api::names::{condition, karmada},
+    api::{
+        names::{condition, karmada},
+        propagation::{ClusterOutcome, PolicyStatus},
+    },
     decide::{
         admit,
         copy::{self, ObjectKey},
         ids::ClusterName,
         placement::Exclusion,
         policies::{Candidate, PolicyKey, Propagation, Verdict, never},
-        world::{Assignment, Held, Template, World},
+        world::{Assignment, Held, Template, World, on_its_way},
     },
 };
 
@@ -33,7 +36,9 @@ pub(super) fn account(read: &Read, key: &ObjectKey) -> Account {
     let mut account = Account::default();
     let template = Template::of(key, object);
     let seen = template.object(key);
-    let kept = copy::never(object).or_else(|| never::object(&seen, super::read::system(read)));
+    let leads = read.view.leads_into(&key.kind, &key.namespace, &key.name);
+    let leads = leads.map(|_| "a Cluster names it as the way into a member");
+    let kept = copy::never(object).or_else(|| never::object(&seen, super::read::system(read))).or(leads);
     if let Some(why) = kept {
         let cause = format!("it is never propagated: {why}");
         account.findings.push(Finding::not_well(cause, "make another object of what is to be propagated"));
@@ -234,36 +239,57 @@ fn outcome(read: &Read, key: &ObjectKey, policy: &PolicyKey, cluster: &ClusterNa
     };
     let status = &policy_read.status;
     let there = status.clusters.iter().find(|outcome| outcome.name == cluster.as_str());
-    if let Some(there) = there.filter(|there| there.failed > 0)
-        && let Some(why) = failure(read, key, cluster, there.message.as_deref())
-    {
+    if let Some(why) = there.and_then(|there| failure(read, key, status, there)) {
         return refused(&why, key);
     }
-    let propagated = of(&status.conditions, condition::PROPAGATED);
     let matched = status.matched.unwrap_or_default();
     let current = status.observed_generation == policy_read.metadata.generation && matched > 0;
     if !current {
         return Finding::new(State::Pending, format!("the hub has not looked at {} yet", shown(policy)));
     }
-    let all = propagated.is_some_and(|propagated| propagated.status == "True")
-        || there.is_some_and(|there| there.applied >= matched);
-    let applied = there.map(|there| there.applied).unwrap_or_default();
-    if all {
-        Finding::new(State::Well, "it is there")
-    } else {
-        let cause = format!("{applied} of the {matched} objects of {} are there", policy::shown(policy));
-        Finding::new(State::Pending, cause)
+    let propagated = of(&status.conditions, condition::PROPAGATED);
+    if propagated.is_some_and(|propagated| propagated.status == "True") {
+        return Finding::new(State::Well, "it is there");
+    }
+    let wanted = there.and_then(|there| there.wanted).unwrap_or(matched);
+    match there.filter(|there| on_its_way(status, there) == 0) {
+        // What could not be written is told, and it is not among that.
+        Some(there) if tells_all(there) => Finding::new(State::Well, "it is there"),
+        Some(ClusterOutcome { failed, message, .. }) => {
+            let first = one_line(message.as_deref().unwrap_or("see the hub's log"));
+            let cause = format!(
+                "{failed} of the {wanted} objects of {} could not be written, the first: {first}",
+                shown(policy)
+            );
+            Finding::new(State::NotWell, cause)
+        }
+        None => {
+            let applied = there.map(|there| there.applied).unwrap_or_default();
+            let cause = format!("{applied} of the {wanted} objects of {} are there", shown(policy));
+            Finding::new(State::Pending, cause)
+        }
     }
 }
 
-/// Why an object could not be written to a cluster: what the policy says first, or else an event on the object.
-fn failure(read: &Read, key: &ObjectKey, cluster: &ClusterName, first: Option<&str>) -> Option<String> {
-    let own = first.and_then(|first| first.strip_prefix(&format!("{key}: ")));
-    let events = || {
+/// Whether a cluster's outcome names all that could not be written.
+fn tells_all(there: &ClusterOutcome) -> bool {
+    i32::try_from(there.failures.len()).is_ok_and(|told| told >= there.failed)
+}
+
+/// Why an object could not be written to a cluster: what the policy says of it. Where that is not told of all, an event on the object,
+/// but none from before something failed.
+fn failure(read: &Read, key: &ObjectKey, status: &PolicyStatus, there: &ClusterOutcome) -> Option<String> {
+    let told = there.failures.iter().find(|failure| failure.object == key.to_string());
+    let told = told.map(|failure| failure.message.as_str());
+    let first = || there.message.as_deref()?.strip_prefix(&format!("{key}: "));
+    let since = of(&status.conditions, condition::PROPAGATED).map(|found| found.last_transition_time.0);
+    let event = || {
         let notes = read.failures.get(key).into_iter().flatten().rev();
-        notes.into_iter().find_map(|note| note.strip_prefix(&format!("{cluster}: ")))
+        let recent = notes.filter(|(at, _)| *at >= since).map(|(_, note)| note);
+        recent.filter(|_| !tells_all(there)).find_map(|note| note.strip_prefix(&format!("{}: ", there.name)))
     };
-    own.or_else(events).map(one_line)
+    let why = told.or_else(first).or_else(event).filter(|_| there.failed > 0);
+    why.map(one_line)
 }
 
 /// That a member refuses an object, in its own words. Most of them say the way out too.

@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "what is made on the spot is given away")]
 
 mod services;
+mod shared;
 
 use serde_json::{Value, json};
 
@@ -234,8 +235,9 @@ fn a_members_refusal_is_told_in_its_own_words() {
     );
     // The policy names the first of its failures only; then the object's own event tells.
     add(&mut read, [failed(policy("p", "one", &["member1"]), "member1", "ConfigMap shop/another: no")]);
-    read.add_failure(key("ConfigMap", "one"), "member2: not here".to_owned());
-    read.add_failure(key("ConfigMap", "one"), "member1: too large".to_owned());
+    let later = Some("2026-11-16T12:00:01Z".parse().unwrap());
+    read.add_failure(key("ConfigMap", "one"), later, "member2: not here".to_owned());
+    read.add_failure(key("ConfigMap", "one"), later, "member1: too large".to_owned());
     assert_eq!(of_config_map(&read).headline(), "ConfigMap shop/one is not well: in member1: too large");
 }
 
@@ -244,7 +246,8 @@ fn an_event_of_a_failure_that_is_over_counts_for_nothing() {
     let mut read = read(&["member1"]);
     read.add_template(config_map("one"));
     add(&mut read, [policy("p", "one", &["member1"])]);
-    read.add_failure(key("ConfigMap", "one"), "member1: too large".to_owned());
+    let later = Some("2026-11-16T12:00:01Z".parse().unwrap());
+    read.add_failure(key("ConfigMap", "one"), later, "member1: too large".to_owned());
     assert_eq!(of_config_map(&read).state, State::Well);
 }
 

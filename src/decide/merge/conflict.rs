@@ -29,7 +29,7 @@ pub enum ConflictKind {
     InternalTrafficPolicy,
     /// The traffic distribution (KEP-1645 G12).
     TrafficDistribution,
-    /// The IP families: some have none in common with the rest (KEP-1645 G14).
+    /// The IP families: some lack the one that importers have an address of in any case (KEP-1645 G14).
     IpFamily,
 }
 

@@ -8,14 +8,14 @@ pub(super) struct Families {
     pub(super) common: Vec<IpFamily>,
     /// The oldest export whose families are known.
     pub(super) leader: usize,
-    /// The exports that have none of them: nobody reaches their pods.
+    /// The exports that lack the first of them, or all: by that family nobody reaches their pods.
     pub(super) apart: Vec<usize>,
 }
 
-/// What the exports have in common, from the oldest on. One that has nothing in common with the older ones is left
-/// aside: it must not take away the last family of those that agree.
+/// What the exports have in common, from the oldest on. One that lacks the leader's first family is left aside, and that
+/// is a conflict: importers have an address of that family for life, so a younger export takes it from nobody (G3).
 ///
-/// Families that only some have are given up, and so no conflict: through the common ones all pods are reached.
+/// Other families that only some have are given up, and so no conflict: through the common ones all pods are reached.
 pub(super) fn common(exports: &[&Export]) -> Families {
     let mut families = Families { common: Vec::new(), leader: 0, apart: Vec::new() };
     for (index, export) in exports.iter().enumerate() {
@@ -29,10 +29,10 @@ pub(super) fn common(exports: &[&Export]) -> Families {
         }
         let both: Vec<_> =
             families.common.iter().copied().filter(|family| offered.contains(family)).collect();
-        if both.is_empty() {
-            families.apart.push(index);
-        } else {
+        if both.first() == families.common.first() {
             families.common = both;
+        } else {
+            families.apart.push(index);
         }
     }
     families

@@ -10,7 +10,7 @@ use super::{
     names::{NameTable, made_up},
 };
 use crate::decide::{
-    ids::ClusterName,
+    ids::{ClusterName, PortName},
     ports::{Port, PortKey},
 };
 
@@ -75,7 +75,13 @@ pub fn import(template: &Template, merged: Option<&Merged>) -> Import {
         .clusters
         .iter()
         .map(|(cluster, ports)| {
-            let ports = ports.iter().map(|(key, port)| (*key, fit(*key, port, &wanted, &names)));
+            let ports = ports.iter().map(|(key, port)| {
+                let fate = match &port.fate {
+                    Fate::Withheld(Withheld::Duplicate) => port.fate.clone(),
+                    _ => fit(*key, &port.name, &wanted, &names),
+                };
+                (*key, ExportedPort { name: port.name.clone(), fate })
+            });
             (cluster.clone(), ports.collect())
         })
         .collect();
@@ -88,13 +94,20 @@ pub fn import(template: &Template, merged: Option<&Merged>) -> Import {
     Import { service, clusters, unexported, type_conflict }
 }
 
-/// What becomes of the ports of one cluster's Service where exactly a ServiceImport's ports are served, under its names.
-pub fn fitted_to(template: &Template, exported: &ServiceSpec) -> PortMap {
-    let wanted = distinct(&template.ports);
+/// What becomes of the ports of one cluster's Service where exactly a ServiceImport's ports are served, under its names: those
+/// are served that it is known to serve ([`Import::told`]), or that fit it where nothing is told.
+pub fn fitted_to(imported: &[Port], exported: &[Port], told: Option<&BTreeSet<PortKey>>) -> PortMap {
+    let wanted = distinct(imported);
     let names: BTreeMap<_, _> = wanted.iter().map(|port| (port.key, port.name.clone())).collect();
-    let fits = exported.ports.iter().map(|port| {
-        let exported = ExportedPort { name: port.name.clone(), fate: Fate::Served(port.name.clone()) };
-        (port.key, fit(port.key, &exported, &wanted, &names))
+    // Of two entries for one (protocol, port) the first is the port.
+    let fits = exported.iter().rev().map(|port| {
+        let served = |key| names.contains_key(key) && told.is_some_and(|told| told.contains(key));
+        let fate = match told {
+            Some(_) if served(&port.key) => Fate::Served(names.name(port.key)),
+            Some(_) => Fate::Withheld(Withheld::NotImported),
+            None => fit(port.key, &port.name, &wanted, &names),
+        };
+        (port.key, ExportedPort { name: port.name.clone(), fate })
     });
     fits.collect()
 }
@@ -135,16 +148,36 @@ fn fitted(wanted: &[&Port], merged: Option<&Merged>) -> Vec<Port> {
     fitted.collect()
 }
 
-/// What becomes of an exported port where these are wanted and get these names.
-fn fit(key: PortKey, port: &ExportedPort, wanted: &[&Port], names: &impl NameTable) -> ExportedPort {
-    let namesake = wanted.iter().find(|wanted| wanted.name.is_named() && wanted.name == port.name);
-    let fate = match namesake {
-        _ if port.fate == Fate::Withheld(Withheld::Duplicate) => port.fate.clone(),
+/// What becomes of an exported port of that name where these are wanted and get these names.
+fn fit(key: PortKey, name: &PortName, wanted: &[&Port], names: &impl NameTable) -> Fate {
+    let namesake = wanted.iter().find(|wanted| wanted.name.is_named() && wanted.name == *name);
+    match namesake {
         Some(other) if other.key != key => Fate::Withheld(Withheld::Redefined { port: other.key }),
         _ if wanted.iter().any(|wanted| wanted.key == key) => Fate::Served(names.name(key)),
         _ => Fate::Withheld(Withheld::NotImported),
-    };
-    ExportedPort { name: port.name.clone(), fate }
+    }
+}
+
+// === impl Import ===
+
+impl Import {
+    /// Of each cluster whose ports do not just fit, those that are served: without the exports nobody could tell.
+    pub fn told(&self) -> BTreeMap<&ClusterName, BTreeSet<PortKey>> {
+        let wanted = distinct(&self.service.ports);
+        let names: BTreeMap<_, _> = wanted.iter().map(|port| (port.key, port.name.clone())).collect();
+        let is_served = |fate: &Fate| matches!(fate, Fate::Served(_));
+        let odd = self.clusters.iter().filter(|(_, ports)| {
+            let mut ports = ports.iter();
+            ports.any(|(key, port)| {
+                is_served(&port.fate) != is_served(&fit(*key, &port.name, &wanted, &names))
+            })
+        });
+        let served = odd.map(|(cluster, ports)| {
+            let served = ports.iter().filter(|(_, port)| is_served(&port.fate));
+            (cluster, served.map(|(key, _)| *key).collect())
+        });
+        served.collect()
+    }
 }
 
 // === impl TypeConflict ===

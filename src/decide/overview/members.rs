@@ -96,28 +96,34 @@ impl MemberService {
     /// Takes note of a member's export.
     fn exports(&mut self, member: &str, export: &ServiceExport) {
         let conditions = export.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let first = self.exported_by.is_empty();
         self.exported_by.push(member.to_owned());
         let (_, _, since) = place(&export.metadata);
         self.since = [self.since, since].into_iter().flatten().min();
-        for (kind, bad, into) in [
-            (condition::VALID, "False", &mut self.valid),
-            (condition::READY, "False", &mut self.ready),
-            (condition::CONFLICT, "True", &mut self.conflict),
+        for (kind, bad, speaker, into) in [
+            (condition::VALID, "False", Some("its agent"), &mut self.valid),
+            (condition::READY, "False", Some("the hub"), &mut self.ready),
+            // Nobody has to say that there is none.
+            (condition::CONFLICT, "True", None, &mut self.conflict),
         ] {
             let now = said(conditions, kind);
-            if now == bad && self.message.is_empty() {
-                let words = find(conditions, kind).map(|found| one_line(&found.message));
-                self.message = format!("{member}: {}", words.unwrap_or_default());
-            }
-            // Of several members the worst counts.
-            if into.is_empty() || now == bad {
+            let words = match (find(conditions, kind), speaker) {
+                (Some(found), _) if now == bad => Some(one_line(&found.message)),
+                (None, Some(speaker)) => Some(format!("{speaker} has said nothing of it yet")),
+                _ => None,
+            };
+            // Of several members the worst counts: silence, where somebody has to speak, is worse than that all is well.
+            if first || now == bad || (*into != bad && now.is_empty() == speaker.is_some()) {
                 *into = now;
+            }
+            if let Some(words) = words.filter(|_| self.message.is_empty()) {
+                self.message = format!("{member}: {words}");
             }
         }
     }
 
     /// Whether it is as it should be.
     pub fn is_well(&self) -> bool {
-        self.valid != "False" && self.ready != "False" && self.conflict != "True"
+        self.message.is_empty()
     }
 }

@@ -138,6 +138,15 @@ fn what_is_on_its_way_to_a_member_is_its_lag() {
 }
 
 #[test]
+fn what_a_policy_places_elsewhere_is_not_on_its_way_to_a_member() {
+    let mut listed = well();
+    let spread = |name: &str| json!({ "name": name, "wanted": 1, "applied": 1, "failed": 0 });
+    listed.policies[0].status.clusters = vec![read(spread("member1")), read(spread("member2"))];
+    let member = &overview(&listed, now()).members[0];
+    assert_eq!((member.applied, member.pending), (1, 0));
+}
+
+#[test]
 fn services_that_only_members_have_show_where_members_were_asked() {
     let mut listed = well();
     assert_eq!(overview(&listed, now()).services, None);
@@ -172,6 +181,38 @@ fn services_that_only_members_have_show_where_members_were_asked() {
         [
             "shop/own, which members share: member2: there is no Service",
             "cluster/member3: it could not be asked: refused",
+        ]
+    );
+}
+
+#[test]
+fn a_members_export_that_nobody_has_looked_at_yet_is_not_well_yet() {
+    let export = |name: &str, conditions: Value| {
+        read(
+            json!({ "metadata": { "namespace": "shop", "name": name }, "status": { "conditions": conditions } }),
+        )
+    };
+    let ready = || json!([condition("Valid", "True", ""), condition("Ready", "True", "")]);
+    let half = || json!([condition("Valid", "True", "")]);
+    let member = |name: &str, exports| MemberRead {
+        name: name.to_owned(),
+        found: Ok(Found { exports, imports: Vec::new() }),
+    };
+    let mut listed = well();
+    // Whichever of the members comes first.
+    listed.members = Some(vec![
+        member("member1", vec![export("early", ready()), export("late", json!([]))]),
+        member("member2", vec![export("early", half()), export("late", ready())]),
+    ]);
+    let found = overview(&listed, now());
+    let services = found.services.as_deref().unwrap();
+    let said: Vec<_> = services.iter().map(|of| (of.valid.as_str(), of.ready.as_str())).collect();
+    assert_eq!(said, [("True", ""), ("", "")]);
+    assert_eq!(
+        found.problems,
+        [
+            "shop/early, which members share: member2: the hub has said nothing of it yet",
+            "shop/late, which members share: member1: its agent has said nothing of it yet",
         ]
     );
 }

@@ -288,7 +288,7 @@ fn release<T>(bodies: &mut BTreeMap<u64, Vec<(Arc<T>, usize)>>, policy: &Policy<
 // === impl Policy ===
 
 impl<T: PartialEq> Policy<T> {
-    fn is(&self, compiled: &Compiled<T>) -> bool {
+    pub(super) fn is(&self, compiled: &Compiled<T>) -> bool {
         self.priority == compiled.priority
             && self.deleting == compiled.deleting
             && self.fingerprint == compiled.fingerprint

@@ -24,6 +24,12 @@ const RULING: [&str; 3] =
 const OURS: [&str; 2] = ["karmada.io", "tombolo.dev"];
 /// What the names of Kubernetes' own namespaces begin with.
 const SYSTEM_PREFIX: &str = "kube-";
+/// Karmada's own namespaces: what it runs as, and the Secrets that lead into its members.
+const KARMADA: [&str; 2] = ["karmada-cluster", "karmada-system"];
+/// What the names of those begin with that it has for each of its members.
+const KARMADA_PREFIX: &str = "karmada-es-";
+
+const ITS_KARMADAS: &str = "it is Karmada's own";
 
 /// Whether an object's kind rules over other objects: a namespaced policy may neither select nor change such.
 pub fn rules_over_others(kind: &GroupKind) -> bool {
@@ -47,12 +53,14 @@ pub fn kind(kind: &GroupKind) -> Option<&'static str> {
 /// Why objects of a namespace are never templates, if they are not. `system` is Tombolo's own.
 pub fn namespace(namespace: &str, system: &str) -> Option<&'static str> {
     let own = !namespace.is_empty() && namespace == system;
-    kubernetes_own(namespace).or(own.then_some("it is Tombolo's own"))
+    let karmadas = KARMADA.contains(&namespace).then_some(ITS_KARMADAS);
+    all_namespaces(namespace).or(karmadas).or(own.then_some("it is Tombolo's own"))
 }
 
 /// Why objects of all namespaces that begin so are never templates, if they are not.
-pub(super) fn kubernetes_own(prefix: &str) -> Option<&'static str> {
-    prefix.starts_with(SYSTEM_PREFIX).then_some("it is Kubernetes' own")
+pub(super) fn all_namespaces(prefix: &str) -> Option<&'static str> {
+    let kubernetes = prefix.starts_with(SYSTEM_PREFIX).then_some("it is Kubernetes' own");
+    kubernetes.or(prefix.starts_with(KARMADA_PREFIX).then_some(ITS_KARMADAS))
 }
 
 /// Why an object is never a template, by its kind, namespace and name, if it is not.

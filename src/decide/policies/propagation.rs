@@ -16,6 +16,7 @@ use crate::{
     decide::{
         fault::{Fault, Path},
         placement::Placement,
+        select::Object,
     },
 };
 
@@ -58,6 +59,24 @@ impl Index<Propagation> {
     ) -> Result<Edit<Propagation>, Vec<Fault>> {
         let compiled = compile(metadata, spec, self.system_namespace())?;
         Ok(Self::edit(PolicyKey::of(metadata), compiled))
+    }
+
+    /// Whether a copy without a template is to stay: the policy that placed it says so, or the one that holds for an object like it.
+    pub fn preserves(&self, placed_by: Option<&PolicyKey>, like: Option<&Object<'_>>) -> bool {
+        let placed_it = placed_by.and_then(|key| self.get(key)).filter(|policy| !policy.deleting);
+        let holds = like.and_then(|object| self.winner(object)).map(|winner| winner.policy);
+        placed_it.into_iter().chain(holds).any(|policy| policy.body.preserve_resources_on_deletion)
+    }
+
+    /// Whether a policy, read live, is what is known of it here. One that is there and takes no part, since it is faulty, never is: what it
+    /// placed is not to go for that.
+    pub fn is_as_live(&self, key: &PolicyKey, live: Option<(&ObjectMeta, &PropagationSpec)>) -> bool {
+        let known = self.get(key);
+        let Some((metadata, spec)) = live else { return known.is_none() };
+        match compile(metadata, spec, self.system_namespace()) {
+            Ok(compiled) => known.is_some_and(|known| known.is(&compiled)),
+            Err(_) => known.is_none() && metadata.deletion_timestamp.is_some(),
+        }
     }
 }
 

@@ -156,6 +156,11 @@ fn what_is_never_a_template_has_no_policy_however_wide_it_selects() {
     assert!(holds("ConfigMap", "shop", "web"));
     assert!(!holds("ConfigMap", "kube-system", "web"));
     assert!(!holds("ConfigMap", SYSTEM, "web"));
+    for namespace in ["karmada-cluster", "karmada-system", "karmada-es-member1"] {
+        assert!(!holds("ConfigMap", namespace, "web"), "{namespace}");
+        assert!(!holds("Namespace", "", namespace), "{namespace}");
+    }
+    assert!(holds("ConfigMap", "karmada-east", "web"));
     assert!(!holds("ConfigMap", "shop", "kube-root-ca.crt"));
     assert!(!holds("ServiceAccount", "shop", "default"));
     assert!(!holds("Service", "default", "kubernetes"));
@@ -232,4 +237,58 @@ fn policies_that_say_the_same_share_it() {
     assert_eq!(kept.strong_count(), 2, "one policy, and the index that shares it");
     index.delete(&key("shop/b"));
     assert_eq!(kept.strong_count(), 0);
+}
+
+#[test]
+fn a_policy_read_live_is_what_is_known_of_it_or_says_that_too_little_is() {
+    let mut index = index([("shop/a", spec(0, deployments(&["web"])))]);
+    let (a, b) = (metadata("shop/a"), metadata("shop/b"));
+    let (same, other) = (spec(0, deployments(&["web"])), spec(0, deployments(&["api"])));
+    assert!(index.is_as_live(&key("shop/a"), Some((&a, &same))));
+    assert!(!index.is_as_live(&key("shop/a"), Some((&a, &other))), "it was changed");
+    assert!(!index.is_as_live(&key("shop/a"), None), "it is gone, and that was not seen");
+    assert!(!index.is_as_live(&key("shop/b"), Some((&b, &same))), "it is there, and was not listed");
+    assert!(index.is_as_live(&key("shop/b"), None));
+    let mut going = metadata("shop/a");
+    going.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    assert!(!index.is_as_live(&key("shop/a"), Some((&going, &same))));
+    index.apply(&going, &same);
+    assert!(index.is_as_live(&key("shop/a"), Some((&going, &same))));
+}
+
+#[test]
+fn a_policy_that_became_faulty_is_never_what_is_known_of_it() {
+    let mut index = index([("shop/a", spec(0, deployments(&["web"])))]);
+    let faulty = spec(0, deployments(&["we["]));
+    index.apply(&metadata("shop/a"), &faulty);
+    assert!(!index.is_as_live(&key("shop/a"), Some((&metadata("shop/a"), &faulty))));
+}
+
+#[test]
+fn a_copy_names_its_policy_in_words_that_are_read_back() {
+    for name in ["shop/a", "b"] {
+        assert_eq!(PolicyKey::parse(&key(name).to_string()), Some(key(name)));
+    }
+    for strange in ["", "/", "shop/", "/a", "a/b/c", r#"{"format":2}"#] {
+        assert_eq!(PolicyKey::parse(strange), None, "{strange:?}");
+    }
+}
+
+#[test]
+fn a_copy_stays_if_the_policy_that_placed_it_or_the_one_that_holds_says_so_by_now() {
+    let mut index =
+        index([("shop/a", spec(0, deployments(&["app=web"]))), ("shop/b", spec(0, deployments(&["api"])))]);
+    let preserves =
+        |index: &Propagations, name| about_web(|web| index.preserves(Some(&key(name)), Some(web)));
+    assert!(!preserves(&index, "shop/a"));
+    let mut preserving = spec(0, deployments(&["api"]));
+    preserving.preserve_resources_on_deletion = Some(true);
+    index.apply(&metadata("shop/b"), &preserving);
+    assert!(preserves(&index, "shop/b"), "it was placed by that");
+    assert!(!preserves(&index, "shop/a"));
+    let mut preserving = spec(0, deployments(&["app=web"]));
+    preserving.preserve_resources_on_deletion = Some(true);
+    index.apply(&metadata("shop/a"), &preserving);
+    assert!(preserves(&index, "shop/c"), "that holds for it");
+    assert!(!index.preserves(Some(&key("shop/c")), None));
 }

@@ -112,7 +112,7 @@ fn forbidden(selector: &Resources, scope: Scope<'_>, path: &Path<'_>, faults: &m
     let (namespace, why) = match (&selector.namespace, scope.namespace) {
         (Some(Pattern::Plain(namespace)), _) => (Some(&**namespace), never::namespace(namespace, system)),
         // A glob that can match other namespaces too does so, and skips these.
-        (Some(glob @ Pattern::Glob(_)), _) => (None, never::kubernetes_own(glob.literal_prefix())),
+        (Some(glob @ Pattern::Glob(_)), _) => (None, never::all_namespaces(glob.literal_prefix())),
         (None, Some(own)) => (Some(own), never::namespace(own, system)),
         (None, None) => (None, None),
     };

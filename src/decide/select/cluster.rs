@@ -13,7 +13,7 @@ use kube::{
 
 use super::{Names, Pattern, labels};
 use crate::{
-    api::{Cluster, names::annotation, placement::ClusterAffinity},
+    api::{Cluster, cluster::SecretReference, names::annotation, placement::ClusterAffinity},
     decide::{
         admit::cidr::{self, Cidr},
         fault::{Fault, Path, Shown},
@@ -40,6 +40,8 @@ pub struct Member {
     pub leaving: bool,
     /// Whether its copies are to be deleted when it leaves, and not let go.
     pub delete_copies: bool,
+    /// The Secrets that lead into it.
+    pub secrets: Vec<SecretReference>,
     /// The ranges that its endpoints must be in, where it has any; an empty list is one that cannot be read.
     pub endpoint_ranges: Option<Box<[Cidr]>>,
 }
@@ -101,6 +103,7 @@ impl Member {
             taints: spec.taints.clone(),
             leaving: cluster.metadata.deletion_timestamp.is_some(),
             delete_copies: asks(&cluster.metadata, annotation::DELETE_COPIES),
+            secrets: spec.secret_ref.iter().chain(&spec.impersonator_secret_ref).cloned().collect(),
             endpoint_ranges: cluster
                 .annotations()
                 .get(annotation::ENDPOINT_CIDRS)

@@ -86,6 +86,12 @@ impl View {
         }
     }
 
+    /// Whether a Cluster was made before another; of two of one second the first by name was.
+    pub fn is_older(&self, one: &ClusterName, other: &ClusterName) -> bool {
+        let made = |name| (self.departures.made.get(name), name);
+        made(one) < made(other)
+    }
+
     /// The Clusters that seem to leave, and that nobody has looked into.
     pub fn departures(&self) -> &BTreeMap<ClusterName, Departure> {
         &self.departures.open

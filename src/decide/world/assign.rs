@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Dirty, World, first_of};
+use super::{Desired, Dirty, Held, World, first_of};
 use crate::{
     api::propagation::ConflictResolution,
     decide::{
@@ -36,8 +36,8 @@ pub struct Assignment {
     pub unplaced: Option<String>,
     /// Whether the choice depends on what is where already.
     pub(super) depends_on_holders: bool,
-    /// Whether the choice waits for members whose copies are not known.
-    pub(super) undecided: bool,
+    /// The members whose copies are not known and that the choice waits for.
+    pub(super) awaits: BTreeSet<ClusterName>,
 }
 
 /// What one cluster gets of an object, and why.
@@ -140,12 +140,14 @@ impl World {
     /// None where there is no template.
     fn assign(&self, view: &View, key: &ObjectKey) -> Option<Assignment> {
         let template = self.templates.get(key)?;
-        let winner = view.propagations().winner(&template.object(key)).filter(|_| template.never.is_none());
+        let never =
+            template.never.is_some() || view.leads_into(&key.kind, &key.namespace, &key.name).is_some();
+        let winner = view.propagations().winner(&template.object(key)).filter(|_| !never);
         let mut assignment = match winner {
             Some(winner) => self.placed(view, key, &winner.policy.key, &winner.policy.body),
             None => Assignment { frozen: true, depends_on_holders: true, ..Assignment::default() },
         };
-        if template.never.is_none() {
+        if !never {
             self.add_dependents(key, &mut assignment);
         }
         Some(assignment)
@@ -166,14 +168,22 @@ impl World {
             ..Assignment::default()
         };
         let holding: BTreeSet<ClusterName> = self.holders(key).cloned().collect();
-        if says.placement.chooses() && holding.is_empty() && !self.all_known(view, &says.placement) {
-            // Whoever has it already is to be preferred; that is not known yet.
-            assignment.undecided = true;
-            assignment.frozen = true;
-            assignment.unplaced = Some("what some members hold is not known yet".to_owned());
-            return assignment;
-        }
         let placed = says.placement.place(view.members(), &holding);
+        if assignment.depends_on_holders {
+            let unread = self.may_hold(view, key, &says.placement, &holding);
+            if says.placement.may_change(view.members(), &holding, &unread, &placed) {
+                // Whoever has it already is to be preferred; that is not known yet.
+                let names: Vec<_> = unread.iter().map(ClusterName::as_str).collect();
+                assignment.frozen = true;
+                assignment.unplaced = Some(format!(
+                    "it is not known yet whether {} has a copy: those that are known stay where they are until it answers, or is no \
+                     member any more",
+                    names.join(" or ")
+                ));
+                assignment.awaits = unread;
+                return assignment;
+            }
+        }
         if placed.targets.is_empty() {
             assignment.unplaced = Some(
                 placed.unsatisfied.clone().unwrap_or_else(|| "no cluster meets its placement".to_owned()),
@@ -231,20 +241,90 @@ impl World {
         }
     }
 
-    fn all_known(&self, view: &View, placement: &Placement) -> bool {
-        let could = view.members().values().filter(|member| placement.may_choose(member));
-        could.into_iter().all(|member| self.known.contains(&member.name))
+    /// The policy by which a cluster has its share of an object: its own, or that of whatever names it there.
+    pub(super) fn placed_by<'a>(
+        &'a self,
+        cluster: &ClusterName,
+        key: &ObjectKey,
+        assignment: &'a Assignment,
+        share: &Share,
+    ) -> Option<&'a PolicyKey> {
+        if !share.dependency {
+            return assignment.policy.as_ref();
+        }
+        let dependents = self.dependents.get(key).into_iter().flatten();
+        let mut theirs = dependents.filter_map(|dependent| self.assigned.get(dependent));
+        theirs.find_map(|theirs| {
+            let along = theirs.says.as_ref().is_some_and(|says| says.propagate_deps);
+            theirs.policy.as_ref().filter(|_| along && theirs.targets.contains_key(cluster))
+        })
     }
 
-    /// Whether all is known that may name an object: the templates of all kinds whose policies take along what they name, and
-    /// of those that are left of such policies.
-    pub(super) fn knows_who_names(&self, view: &View, key: &ObjectKey) -> bool {
-        if !copy::may_be_named(&key.kind) {
-            return true;
+    /// Whether an object, and whatever names it, is assigned as the policies say by now.
+    pub fn is_settled(&self, view: &View, key: &ObjectKey) -> bool {
+        let naming = self.dependents.get(key).into_iter().flatten();
+        let says =
+            |of: Option<&Assignment>| of.map(|of| (of.policy.clone(), of.says.clone(), of.targets.clone()));
+        naming.chain([key]).all(|key| says(self.assign(view, key).as_ref()) == says(self.assigned.get(key)))
+    }
+
+    /// The members of which it is not known whether they have an object, among those that a placement may choose: they were given objects of
+    /// its kind before this hub read any, and it is none that came to be since.
+    fn may_hold(
+        &self,
+        view: &View,
+        key: &ObjectKey,
+        placement: &Placement,
+        holding: &BTreeSet<ClusterName>,
+    ) -> BTreeSet<ClusterName> {
+        if self.newcomers.contains(key) {
+            return BTreeSet::new();
         }
-        let policies = view.propagations().policies().filter(|policy| policy.body.propagate_deps);
-        let kinds = policies.flat_map(|policy| policy.selectors.iter().map(|selector| &selector.kind));
-        kinds.chain(&self.held_kinds()).all(|kind| self.kinds.get(kind).is_some_and(|kind| kind.synced))
+        let unread = view.members().values().filter(|member| {
+            !self.known.contains(&member.name) && !holding.contains(&member.name) && !member.leaving
+        });
+        let could =
+            unread.filter(|member| view.was_given(&member.name, &key.kind) && placement.may_choose(member));
+        could.map(|member| member.name.clone()).collect()
+    }
+
+    /// Why it cannot be told whether anything names an object in a cluster; none if it can. What counts is what the cluster has copies of in
+    /// that namespace, and what policies take along there that have yet to be read.
+    pub(super) fn unread(&self, view: &View, cluster: &ClusterName, key: &ObjectKey) -> Option<Desired> {
+        const UNREAD: Desired = Desired::Unknown("the hub has not read all templates that may name it yet");
+        if !copy::may_be_named(&key.kind) {
+            return None;
+        }
+        if !self.known.contains(cluster) {
+            return Some(Desired::Unknown("the hub has not read all copies there yet"));
+        }
+        let unread = |kind: &GroupKind| !self.kinds.get(kind).is_some_and(|kind| kind.synced);
+        let beside = |kind: &&GroupKind| {
+            let first = ObjectKey { namespace: key.namespace.clone(), ..first_of(kind) };
+            let copies = self.held.range(first..);
+            let mut near =
+                copies.take_while(|(copy, _)| copy.kind == **kind && copy.namespace == key.namespace);
+            near.any(|(_, clusters)| clusters.contains_key(cluster))
+        };
+        if let Some(kind) = self.held_kinds().iter().filter(|kind| unread(kind)).find(beside) {
+            if !self.unserved.contains(kind) {
+                return Some(UNREAD);
+            }
+            return Some(Desired::Faulty(format!(
+                "it is no longer to be there, but a copy of the kind {kind} there may name it, which the hub does not serve any more: it \
+                 stays until that copy is deleted there, or the hub serves the kind"
+            )));
+        }
+        let mut along = view.propagations().policies().filter(|policy| {
+            let near = policy.key.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
+            near && policy.body.propagate_deps
+        });
+        // Of a kind that the hub does not serve there is nothing that could name anything.
+        let waits = along.any(|policy| {
+            let mut kinds = policy.selectors.iter().map(|selector| &selector.kind);
+            kinds.any(|kind| unread(kind) && !self.unserved.contains(kind))
+        });
+        waits.then_some(UNREAD)
     }
 
     /// Whether a copy that is there for others is still named by something in that cluster.
@@ -271,8 +351,18 @@ impl World {
             || self.held.iter().any(|(copy, clusters)| orphan(copy) && clusters.contains_key(cluster))
     }
 
-    /// What a cluster has in a namespace, or anywhere, only because other objects name it.
-    pub(super) fn dependencies_in(&self, cluster: &ClusterName, namespace: Option<&str>) -> Dirty {
+    /// What a cluster has in a namespace only because other objects name it.
+    pub(super) fn dependencies_in(&self, cluster: &ClusterName, namespace: &str) -> Dirty {
+        self.named_in(cluster, Some(namespace), |held| held.dependency)
+    }
+
+    /// What a cluster has in a namespace, or anywhere, that others may name.
+    pub(super) fn named_in(
+        &self,
+        cluster: &ClusterName,
+        namespace: Option<&str>,
+        counts: impl Fn(&Held) -> bool,
+    ) -> Dirty {
         let kinds = copy::NAMED.map(|kind| GroupKind { group: "".into(), kind: kind.into() });
         let near = kinds.iter().flat_map(|kind| {
             let first = ObjectKey { namespace: namespace.unwrap_or_default().into(), ..first_of(kind) };
@@ -281,7 +371,7 @@ impl World {
             };
             self.held.range(first..).take_while(move |(key, _)| is_near(key))
         });
-        let there = near.filter(|(_, clusters)| clusters.get(cluster).is_some_and(|held| held.dependency));
+        let there = near.filter(|(_, clusters)| clusters.get(cluster).is_some_and(&counts));
         there.map(|(key, _)| (cluster.clone(), key.clone())).collect()
     }
 }

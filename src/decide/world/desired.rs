@@ -9,6 +9,7 @@ use crate::{
         copy::{self, ObjectKey, Origin, Rendered, Stamps},
         ids::ClusterName,
         overrides::overridden,
+        policies::PolicyKey,
         select::Member,
         view::View,
     },
@@ -53,6 +54,8 @@ pub enum Absence {
 pub struct Wanted {
     object: Value,
     stamps: Stamps,
+    /// No policy places it: what its stamps say of those that did stays.
+    left: bool,
     /// The version that it is written in on the hub.
     pub api_version: std::sync::Arc<str>,
     /// What happens to an object of the same name that is there already.
@@ -63,13 +66,17 @@ pub struct Wanted {
 
 /// What is known of the copy that is there, as far as it changes what is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Found<'a> {
     /// It was there before us.
     pub adopted: bool,
     /// Somebody scales it there.
     pub scaled: bool,
     /// The replicas that we gave it.
     pub replicas: Option<u32>,
+    /// Which kinds of policies placed it.
+    pub policies: &'a str,
+    /// The policy that placed it.
+    pub policy: Option<&'a str>,
 }
 
 // === impl World ===
@@ -112,8 +119,12 @@ impl World {
             return Desired::HeldBack(why);
         }
         let held = self.held.get(key).and_then(|clusters| clusters.get(cluster));
+        let mut placed_by = None;
         let share = match (assignment.targets.get(cluster), held) {
-            (Some(share), _) => share.clone(),
+            (Some(share), _) => {
+                placed_by = self.placed_by(cluster, key, assignment, share);
+                share.clone()
+            }
             (None, Some(held)) if held.dependency && self.is_named_in(cluster, key) => Share::left_by(held),
             (None, Some(held)) if !held.dependency && assignment.frozen => {
                 if assignment.policy.is_none() && held.delete_with_policy {
@@ -121,23 +132,36 @@ impl World {
                 }
                 Share::left_by(held)
             }
-            (None, Some(_)) if !self.knows_who_names(view, key) => {
-                return Desired::Unknown("the hub has not read all templates that may name it yet");
-            }
-            (None, Some(held)) if held.dependency && self.may_be_needed(cluster, key) => {
-                return Desired::Unknown("a copy there may name it whose template is not known");
-            }
-            (None, Some(held)) if held.dependency => {
-                let moved = self.dependents.contains_key(key);
-                return Desired::Absent(if moved { Absence::NotNamed } else { Absence::NamedByNone });
-            }
-            (None, _) => return Desired::Absent(Absence::Elsewhere),
+            (None, Some(held)) => return self.unwanted(view, cluster, key, held),
+            (None, None) => return Desired::Absent(Absence::Elsewhere),
         };
         let body = body.unwrap_or_else(|| template.body());
         match changed(view, member, key, template, &share, body) {
-            Ok(object) => Desired::Present(Box::new(self.wanted(key, template, kind, &share, object))),
+            Ok(object) => {
+                Desired::Present(Box::new(self.wanted(key, template, kind, &share, placed_by, object)))
+            }
             Err(fault) => Desired::Faulty(fault),
         }
+    }
+
+    /// What becomes of a copy in a cluster that its template is not placed on.
+    fn unwanted(&self, view: &View, cluster: &ClusterName, key: &ObjectKey, held: &Held) -> Desired {
+        const MAY_BE_NAMED: Desired =
+            Desired::Unknown("a copy there may name it whose template is not known");
+        match self.unread(view, cluster, key) {
+            // It is there for such copies.
+            Some(Desired::Faulty(_)) if held.dependency => return MAY_BE_NAMED,
+            Some(unread) => return unread,
+            None => {}
+        }
+        if !held.dependency {
+            return Desired::Absent(Absence::Elsewhere);
+        }
+        if self.may_be_needed(cluster, key) {
+            return MAY_BE_NAMED;
+        }
+        let moved = self.dependents.contains_key(key);
+        Desired::Absent(if moved { Absence::NotNamed } else { Absence::NamedByNone })
     }
 
     /// A template as it is to be in a cluster, with all that overrides change for it; none if it is not placed there.
@@ -159,6 +183,7 @@ impl World {
         template: &Template,
         kind: &Kind,
         share: &Share,
+        placed_by: Option<&PolicyKey>,
         object: Value,
     ) -> Wanted {
         let origin = Origin {
@@ -173,12 +198,14 @@ impl World {
                 hub: self.hub.clone(),
                 origin,
                 policies: self.policy_kinds.clone(),
+                policy: placed_by.map(|policy| policy.to_string().into()),
                 preserve: share.preserve,
                 delete_with_policy: share.delete_with_policy,
                 adopted: false,
                 dependency: share.dependency,
                 replicas: share.replicas,
             },
+            left: placed_by.is_none(),
             api_version: kind.api_version.clone(),
             conflict_resolution: template
                 .conflict_resolution
@@ -223,13 +250,39 @@ impl Wanted {
             hub: hub.into(),
             origin,
             policies: "p".into(),
+            policy: Some("shop/p".into()),
             preserve: false,
             delete_with_policy: false,
             adopted: false,
             dependency: false,
             replicas: None,
         };
-        Self { object, stamps, api_version: "v1".into(), conflict_resolution, retain_replicas: false }
+        Self {
+            object,
+            stamps,
+            left: false,
+            api_version: "v1".into(),
+            conflict_resolution,
+            retain_replicas: false,
+        }
+    }
+
+    /// The same as an older release has it.
+    #[cfg(test)]
+    pub(in crate::decide) fn without_policy(self) -> Self {
+        Self { stamps: Stamps { policy: None, ..self.stamps }, ..self }
+    }
+
+    /// The same under other kinds of policies, of which none places it.
+    #[cfg(test)]
+    pub(in crate::decide) fn left(self) -> Self {
+        Self { left: true, stamps: Stamps { policies: "q".into(), policy: None, ..self.stamps }, ..self }
+    }
+
+    /// The same where one places it again.
+    #[cfg(test)]
+    pub(in crate::decide) fn placed(self) -> Self {
+        Self { left: false, stamps: Stamps { policy: Some("shop/p".into()), ..self.stamps }, ..self }
     }
 
     /// The object before our marks are put on it.
@@ -248,9 +301,22 @@ impl Wanted {
     }
 
     /// The object as it is applied in a version that the member serves, with respect to what is there.
-    pub fn render(&self, api_version: &str, found: Option<Found>) -> Rendered {
-        let mut object = self.object.clone();
+    pub fn render(&self, api_version: &str, found: Option<Found<'_>>) -> Rendered {
         let mut stamps = self.stamps.clone();
+        if let Some(found) = found.filter(|_| self.left) {
+            stamps.policies = found.policies.into();
+            stamps.policy = found.policy.map(Into::into);
+        }
+        self.stamped(stamps, api_version, found)
+    }
+
+    /// The same as a release wrote it that did not say which policy placed it.
+    pub fn render_as_before(&self, api_version: &str, found: Found<'_>) -> Rendered {
+        self.stamped(Stamps { policy: None, ..self.stamps.clone() }, api_version, Some(found))
+    }
+
+    fn stamped(&self, mut stamps: Stamps, api_version: &str, found: Option<Found<'_>>) -> Rendered {
+        let mut object = self.object.clone();
         let found_there = found.unwrap_or_default();
         stamps.adopted = found_there.adopted;
         if found_there.scaled {

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{World, assign::exchanged};
+use super::{Assignment, World, assign::exchanged};
 use crate::{
-    api::{names::reason, propagation::ClusterOutcome},
+    api::{
+        names::reason,
+        propagation::{ClusterOutcome, Failure, PolicyStatus},
+    },
     decide::{
         copy::{ObjectKey, may_be_named},
         ids::ClusterName,
@@ -19,6 +22,9 @@ pub type Failures = BTreeMap<ClusterName, BTreeMap<ObjectKey, String>>;
 
 /// The kinds whose templates the hub cannot see.
 pub type Unseen = BTreeMap<GroupKind, Reason>;
+
+/// As many failures are told one by one of a policy: its status is one object.
+const TOLD: usize = 100;
 
 /// Why the hub cannot see templates of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +66,8 @@ impl World {
             view.propagations().get(policy).into_iter().flat_map(|policy| policy.selectors.iter());
         let mut kinds = selectors.map(|selector| &selector.kind);
         let assignments = self.held_by(policy).filter_map(|key| self.assigned.get(key));
-        let mut clusters = assignments.flat_map(|assignment| assignment.targets.keys());
+        let mut clusters =
+            assignments.flat_map(|assignment| assignment.targets.keys().chain(&assignment.awaits));
         kinds.all(|kind| unseen.contains_key(kind) || self.kinds.get(kind).is_some_and(|kind| kind.synced))
             && clusters.all(|cluster| self.known.contains(cluster) || unreachable.contains(cluster))
     }
@@ -77,23 +84,32 @@ impl World {
         let keys: Vec<&ObjectKey> = self.held_by(policy).collect();
         let matched = i32::try_from(keys.len()).unwrap_or(i32::MAX);
         let mut clusters: BTreeMap<&ClusterName, ClusterOutcome> = BTreeMap::new();
-        let (mut wanted, mut waits, mut unplaced) = (0, None, None);
+        let (mut wanted, mut told, mut waits, mut unplaced) = (0, 0, None, None);
+        let (mut stuck, mut along) = (BTreeSet::new(), BTreeSet::new());
+        let mut fail = |outcome: &mut ClusterOutcome, key: &ObjectKey, failure: &str| {
+            outcome.failed += 1;
+            outcome.message.get_or_insert_with(|| shortened(format!("{key}: {failure}")));
+            if told < TOLD {
+                told += 1;
+                let (object, message) = (key.to_string(), shortened(failure.to_owned()));
+                outcome.failures.push(Failure { object, message });
+            }
+        };
         for key in keys {
             let Some(assignment) = self.assigned.get(key) else { continue };
+            stuck.extend(self.stuck(key, assignment, failures));
+            along.extend(self.named_in_vain(key, assignment, failures));
             let why = |why: &Option<String>| why.as_ref().map(|why| format!("{key}: {why}"));
             unplaced = unplaced.or_else(|| why(&assignment.unplaced));
             waits = waits.or_else(|| why(&assignment.waits));
             for cluster in assignment.targets.keys() {
                 wanted += 1;
-                let outcome = clusters.entry(cluster).or_insert_with(|| ClusterOutcome {
-                    name: cluster.to_string(),
-                    ..ClusterOutcome::default()
-                });
+                let outcome = clusters.entry(cluster).or_insert_with(|| nothing_of(cluster));
+                *outcome.wanted.get_or_insert_default() += 1;
                 let held_back = view.members().get(cluster).and_then(|member| assignment.held_back(member));
                 waits = waits.or_else(|| why(&held_back));
                 if let Some(failure) = failures.get(cluster).and_then(|failures| failures.get(key)) {
-                    outcome.failed += 1;
-                    outcome.message.get_or_insert_with(|| shortened(format!("{key}: {failure}")));
+                    fail(outcome, key, failure);
                 } else if self.held.get(key).is_some_and(|held| held.contains_key(cluster))
                     || (exchanged(&key.kind) && imported(cluster, key))
                 {
@@ -103,12 +119,26 @@ impl World {
         }
         let (applied, failed) =
             clusters.values().fold((0, 0), |(a, f), outcome| (a + outcome.applied, f + outcome.failed));
+        for (cluster, key, failure) in stuck.iter().chain(&along) {
+            fail(clusters.entry(cluster).or_insert_with(|| nothing_of(cluster)), key, failure);
+        }
+        for (cluster, _, _) in &along {
+            let outcome = clusters.entry(cluster).or_insert_with(|| nothing_of(cluster));
+            *outcome.wanted.get_or_insert_default() += 1;
+        }
+        let failed = [
+            (failed > 0).then(|| format!("{failed} of {wanted} could not be written")),
+            (!along.is_empty()).then(|| format!("{} that they name could not be written", along.len())),
+            (!stuck.is_empty())
+                .then(|| format!("{} could not be removed where they should not be", stuck.len())),
+        ];
+        let failed: Vec<String> = failed.into_iter().flatten().collect();
         let faults = view.propagations().faults(policy);
         let blind = blind(view, policy, unseen);
         let (propagated, reason, message) = if let Some(fault) = faults.first() {
             (false, reason::INVALID, format!("it takes no part: {fault}"))
-        } else if failed > 0 {
-            (false, reason::FAILED, format!("{failed} of {wanted} could not be written"))
+        } else if !failed.is_empty() {
+            (false, reason::FAILED, failed.join(", "))
         } else if let Some((kind, why)) = blind {
             why.told(kind)
         } else if let Some(why) = waits {
@@ -132,9 +162,54 @@ impl World {
     }
 }
 
+/// A cluster, an object and why that is not as it should be there.
+type Amiss<'a> = (&'a ClusterName, &'a ObjectKey, &'a String);
+
 // === impl World ===
 
 impl World {
+    /// The policies whose outcome an object is part of: the one that holds for it, and those of what names it.
+    pub fn policies_of(&self, key: &ObjectKey) -> BTreeSet<PolicyKey> {
+        let named_by = self.dependents.get(key).into_iter().flatten();
+        let assigned = std::iter::once(key).chain(named_by).filter_map(|key| self.assigned.get(key));
+        assigned.filter_map(|assignment| assignment.policy.clone()).collect()
+    }
+
+    /// Where a copy cannot be removed that should be nowhere but in its targets.
+    fn stuck<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        assignment: &'a Assignment,
+        failures: &'a Failures,
+    ) -> impl Iterator<Item = Amiss<'a>> {
+        let elsewhere = self.holders(key).filter(|cluster| !assignment.targets.contains_key(*cluster));
+        elsewhere.filter_map(move |cluster| Some((cluster, key, failures.get(cluster)?.get(key)?)))
+    }
+
+    /// Where what an object names does not get to, of what no policy of its own tells of.
+    fn named_in_vain<'a>(
+        &'a self,
+        key: &ObjectKey,
+        assignment: &'a Assignment,
+        failures: &'a Failures,
+    ) -> impl Iterator<Item = Amiss<'a>> {
+        let along = assignment.says.as_ref().is_some_and(|says| says.propagate_deps);
+        let named = self.templates.get(key).filter(|_| along).map(|template| &*template.dependencies);
+        let own = |key: &ObjectKey| self.assigned.get(key).is_some_and(|theirs| theirs.policy.is_some());
+        let named = named.unwrap_or_default().iter().filter(move |key| !own(key));
+        named.flat_map(move |key| {
+            let targets = assignment.targets.keys();
+            targets.filter_map(move |cluster| Some((cluster, key, failures.get(cluster)?.get(key)?)))
+        })
+    }
+
+    /// The first failure in a cluster of what has lost its template, where nobody else would tell of it, and how many there are.
+    pub fn orphans(&self, failures: &BTreeMap<ObjectKey, String>) -> Option<(usize, String)> {
+        let mut orphans = failures.iter().filter(|(key, _)| !self.templates.contains_key(*key));
+        let (key, why) = orphans.next()?;
+        Some((1 + orphans.count(), format!("{key}: {why}")))
+    }
+
     /// What became of one object; none if no policy places it.
     pub fn outcome_of(&self, view: &View, key: &ObjectKey, failures: &Failures) -> Option<Outcome> {
         let assignment = self.assigned.get(key)?;
@@ -160,6 +235,17 @@ impl World {
         let matched = 1;
         Some(Outcome { matched, clusters: Vec::new(), propagated, reason, message: shortened(message) })
     }
+}
+
+/// How many objects of a policy are on their way to a cluster, by its status.
+pub fn on_its_way(status: &PolicyStatus, there: &ClusterOutcome) -> i32 {
+    // A hub that does not say how many are to be there places all of them there.
+    let wanted = there.wanted.or(status.matched).unwrap_or_default();
+    (wanted - there.applied - there.failed).max(0)
+}
+
+fn nothing_of(cluster: &ClusterName) -> ClusterOutcome {
+    ClusterOutcome { name: cluster.to_string(), ..ClusterOutcome::default() }
 }
 
 /// The first kind of a policy that the hub cannot see: one that it selects, or that what it selects may depend on.

@@ -2,7 +2,9 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "tests read better with values")]
 
+mod choices;
 mod dependencies;
+mod outcome;
 mod properties;
 
 use serde_json::json;
@@ -32,6 +34,14 @@ pub(super) fn cluster(name: &str, more: Value) -> Cluster {
     let mut object = json!({ "metadata": { "name": name }, "spec": { "syncMode": "Push" } });
     json_patch::merge(&mut object, &more);
     serde_json::from_value(object).unwrap()
+}
+
+/// A cluster that was given ConfigMaps and Deployments before.
+pub(super) fn given(name: &str, more: Value) -> Cluster {
+    let mut object =
+        json!({ "metadata": { "annotations": { annotation::KINDS: "ConfigMap,Deployment.apps" } } });
+    json_patch::merge(&mut object, &more);
+    cluster(name, object)
 }
 
 pub(super) fn policy(name: &str, selectors: Value, placement: Value, more: Value) -> PropagationPolicy {
@@ -279,6 +289,31 @@ fn what_a_workload_names_goes_along_and_goes_when_nothing_names_it() {
 }
 
 #[test]
+fn a_secret_that_leads_into_a_member_goes_nowhere_not_even_along_with_what_names_it() {
+    let mut stage = Stage::members(&["a", "b"]);
+    stage.policy(policy("p", all_of("Deployment"), on(&["a"]), json!({ "spec": { "propagateDeps": true } })));
+    stage.policy(policy("q", all_of("Secret"), on(&["b"]), json!({})));
+    stage.world.open_kind(kind_of("Secret"), "v1".into(), None);
+    stage.world.retain_templates(&stage.view, &kind_of("Secret"), &BTreeSet::new());
+    let naming = json!({ "apiVersion": "apps/v1", "spec": { "template": { "spec": {
+        "containers": [{ "name": "c", "envFrom": [{ "secretRef": { "name": "way" } }] }],
+    } } } });
+    stage.template("Deployment", "d", naming);
+    stage.template("Secret", "way", json!({}));
+    assert_eq!(stage.everywhere("Secret", "way"), ["present", "present"]);
+    for field in ["secretRef", "impersonatorSecretRef"] {
+        let names = json!({ "spec": { field: { "namespace": "shop", "name": "way" } } });
+        stage.view.apply_cluster(cluster("b", names));
+        stage.changed();
+        let says = stage.everywhere("Secret", "way");
+        assert!(says.iter().all(|says| says.starts_with("absent")), "{field}: {says:?}");
+        stage.view.apply_cluster(cluster("b", json!({})));
+        stage.changed();
+        assert_eq!(stage.everywhere("Secret", "way"), ["present", "present"]);
+    }
+}
+
+#[test]
 fn suspension_and_missing_overrides_hold_everything_back() {
     let mut stage = Stage::members(&["a", "b"]);
     let suspended =
@@ -307,7 +342,7 @@ fn suspension_and_missing_overrides_hold_everything_back() {
 fn a_choice_of_clusters_waits_until_it_is_known_who_has_it() {
     let mut stage = Stage::new();
     for name in ["a", "b"] {
-        stage.view.apply_cluster(cluster(name, json!({})));
+        stage.view.apply_cluster(given(name, json!({})));
     }
     stage.changed();
     let placement =
@@ -336,63 +371,4 @@ fn in_a_cluster_that_leaves_copies_are_let_go_or_deleted_as_asked() {
     stage.view.apply_cluster(cluster("a", behind_nothing));
     stage.changed();
     assert_eq!(stage.says("a", "ConfigMap", "x"), "absent: LeavingBehindNothing");
-}
-
-#[test]
-fn a_policys_outcome_counts_what_is_there_and_names_the_first_failure() {
-    let mut stage = Stage::members(&["a", "b"]);
-    stage.policy(policy("p", all_of("ConfigMap"), on(&["a", "b"]), json!({})));
-    stage.template("ConfigMap", "x", json!({}));
-    let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
-    let outcome = |stage: &Stage, failures: &Failures| {
-        stage.world.outcome(&stage.view, &key, failures, &Unseen::new(), |_, _| false)
-    };
-    let mut failures = Failures::new();
-    assert_eq!(outcome(&stage, &failures).message, "0 of 2 are where they should be");
-    for cluster in ["a", "b"] {
-        stage.hold(cluster, "ConfigMap", "x", Held::default());
-    }
-    let all = outcome(&stage, &failures);
-    assert!(all.propagated && all.matched == 1 && all.message == "all 2 are where they should be", "{all:?}");
-    failures.entry(cluster_name("b")).or_default().insert(key_of("ConfigMap", "x"), "no right".to_owned());
-    let one = outcome(&stage, &failures);
-    assert_eq!((one.propagated, one.reason), (false, "Failed"));
-    assert_eq!(one.clusters[1].message.as_deref(), Some("ConfigMap shop/x: no right"));
-}
-
-#[test]
-fn a_policy_says_of_which_kind_the_hub_sees_nothing_and_of_dependencies_only_where_it_takes_them_along() {
-    let unseen = |kind: &str, why| Unseen::from([(key_of(kind, "x").kind, why)]);
-    let outcome = |stage: &Stage, unseen: &Unseen| {
-        let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
-        stage.world.outcome(&stage.view, &key, &Failures::new(), unseen, |_, _| false)
-    };
-    let mut stage = Stage::members(&["a"]);
-    stage.policy(policy("p", all_of("Deployment"), on(&["a"]), json!({})));
-    assert_eq!(outcome(&stage, &unseen("Deployment", Reason::NotServed)).reason, "KindNotServed");
-    let forbidden = outcome(&stage, &unseen("Deployment", Reason::Forbidden));
-    assert_eq!((forbidden.propagated, forbidden.reason), (false, "KindForbidden"));
-    assert!(forbidden.message.contains("rbac.extraRules"), "{}", forbidden.message);
-    assert_eq!(outcome(&stage, &unseen("Secret", Reason::Forbidden)).reason, "NothingSelected");
-    stage.policy(policy("p", all_of("Deployment"), on(&["a"]), json!({ "spec": { "propagateDeps": true } })));
-    assert_eq!(outcome(&stage, &unseen("Secret", Reason::Forbidden)).reason, "KindForbidden");
-}
-
-#[test]
-fn a_service_import_counts_on_its_policy_where_the_exchange_has_it() {
-    let mut stage = Stage::members(&["a", "b"]);
-    let selectors = json!([{ "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport" }]);
-    stage.policy(policy("p", selectors, on(&["a", "b"]), json!({})));
-    let kind = GroupKind::new("multicluster.x-k8s.io/v1beta1", "ServiceImport");
-    let import = ObjectKey { kind, namespace: "shop".into(), name: "serve".into() };
-    let object = json!({ "metadata": { "namespace": "shop", "name": "serve", "uid": "1" } });
-    stage.world.apply_template(&stage.view, &import, &object);
-    let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
-    let outcome = |there: &[&str]| {
-        let imported =
-            |cluster: &ClusterName, key: &ObjectKey| *key == import && there.contains(&cluster.as_str());
-        stage.world.outcome(&stage.view, &key, &Failures::new(), &Unseen::new(), imported)
-    };
-    assert_eq!(outcome(&["a"]).message, "1 of 2 are where they should be");
-    assert!(outcome(&["a", "b"]).propagated);
 }

@@ -84,12 +84,14 @@ impl Session {
             ImportStep::Nothing => drop(self.going.lock().remove(key)),
             ImportStep::Apply(object) => {
                 self.going.lock().remove(key);
-                self.apply_import(key, version, object).await?;
+                self.apply_import(key, version, object, plan.makes_namespace).await?;
                 done = None;
             }
             ImportStep::Delete { uid, origin, why } => {
-                if let Some(wait) = self.delete_import(key, version, (uid, origin, *why)).await? {
-                    return Ok(Some(Done::After(wait)));
+                match self.delete_import(key, version, (uid, origin, *why)).await? {
+                    // The grace is for its address; endpoints that nobody exports any more go at once.
+                    Some(wait) => done = Some(Done::After(wait)),
+                    None => return Ok(None),
                 }
             }
         }
@@ -103,8 +105,8 @@ impl Session {
             let conditions: Vec<_> = said.collect();
             self.write_import_status(key, version, uid, &json!({ "conditions": conditions })).await?;
         }
-        for step in &plan.slices {
-            self.step(key, step).await?;
+        if self.take_steps(key, &plan.slices).await? {
+            done = None;
         }
         if done.is_some() {
             self.link_answered();
@@ -197,14 +199,20 @@ impl Session {
         }
     }
 
-    async fn apply_import(&self, key: &ServiceKey, version: Version, object: &Value) -> Result<(), Failure> {
+    async fn apply_import(
+        &self,
+        key: &ServiceKey,
+        version: Version,
+        object: &Value,
+        makes_namespace: bool,
+    ) -> Result<(), Failure> {
         let api: Api<ServiceImport> =
             Api::namespaced_with(self.writer.clone(), key.namespace.as_str(), &version);
         let parameters = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(object);
         let apply = || api.patch(key.name.as_str(), &parameters, &patch);
         let applied = match apply().await {
-            Err(error) if super::reconcile::lacks_namespace(&error) => {
+            Err(error) if makes_namespace && super::reconcile::lacks_namespace(&error) => {
                 self.make_namespace(key.namespace.as_str()).await?;
                 apply().await
             }
@@ -245,14 +253,34 @@ impl Session {
         Ok(None)
     }
 
-    async fn step(&self, key: &ServiceKey, step: &SliceStep) -> Result<(), Failure> {
+    /// Takes all steps for slices, also where one is refused: it may be one cluster's, and the others' are not to wait for it. Says whether
+    /// the plan is another then.
+    async fn take_steps(&self, key: &ServiceKey, steps: &[SliceStep]) -> Result<bool, Failure> {
+        let (mut another, mut first) = (false, Ok(()));
+        for step in steps {
+            match self.step(key, step).await {
+                Ok(now) => another |= now,
+                Err(failure) => {
+                    let ends = !failure.is_of_one_object();
+                    first = first.and(Err(failure));
+                    if ends {
+                        break;
+                    }
+                }
+            }
+        }
+        first.map(|()| another)
+    }
+
+    /// Takes a step for a slice; says whether the plan is another then.
+    async fn step(&self, key: &ServiceKey, step: &SliceStep) -> Result<bool, Failure> {
         let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), key.namespace.as_str());
         // Asked before it is written: a watch may show what was written before that is answered.
         let news = match step {
             SliceStep::Create(slice) | SliceStep::Update(slice) => {
                 self.engine.look_exchange(|exchange| exchange.underway(&self.name, slice))
             }
-            SliceStep::Mark { .. } | SliceStep::Delete { .. } => None,
+            SliceStep::Mark { .. } | SliceStep::Look { .. } | SliceStep::Delete { .. } => None,
         };
         let written = match step {
             SliceStep::Create(slice) => api.create(&PostParams::default(), slice).await,
@@ -261,17 +289,27 @@ impl Session {
                 api.replace(name, &PostParams::default(), slice).await
             }
             SliceStep::Mark { name, seen, mark } => self.mark(&api, name, seen, *mark).await,
+            SliceStep::Look { .. } => return self.look_at(&api, key, step).await,
             SliceStep::Delete { name, seen } => {
                 self.delete(&api, name, &seen.uid).await?;
                 self.engine.exchange(|exchange| exchange.lose_imported(&self.name, key, name));
-                return Ok(());
+                return Ok(false);
             }
         };
-        let slice = written.inspect_err(|error| {
-            if let (Trouble::NotFound, Some(name)) = (trouble(error), step.there()) {
-                self.engine.exchange(|exchange| exchange.lose_imported(&self.name, key, name));
+        let slice = match written {
+            Ok(slice) => slice,
+            // It is not as it was seen, or it is there and has lost our label.
+            Err(error) if trouble(&error) == Trouble::Conflict => {
+                self.engine.metrics.failed(Trouble::Conflict);
+                return self.look_at(&api, key, step).await;
             }
-        })?;
+            Err(error) => {
+                if let (Trouble::NotFound, Some((name, _))) = (trouble(&error), step.of()) {
+                    self.engine.exchange(|exchange| exchange.lose_imported(&self.name, key, name));
+                }
+                return Err(error.into());
+            }
+        };
         self.engine.metrics.applied(false);
         if let Some(took) = news.and_then(|change| change.age(clock::milliseconds())) {
             self.engine.metrics.arrivals.endpoints(&self.name, took);
@@ -279,7 +317,23 @@ impl Session {
         let change = Change::of(&slice).map(|change| change.id);
         tracing::debug!(member = %self.name, service = %key, change, "an imported slice follows a change of endpoints");
         self.engine.exchange(|exchange| exchange.see_imported(&self.name, &slice));
-        Ok(())
+        Ok(false)
+    }
+
+    /// Looks at the slice that a step is for. Nobody else gives a slice such a name: what is there is ours, whatever became of its labels.
+    async fn look_at(
+        &self,
+        api: &Api<EndpointSlice>,
+        key: &ServiceKey,
+        step: &SliceStep,
+    ) -> Result<bool, Failure> {
+        let Some((name, from)) = step.of() else { return Ok(false) };
+        let live = api.get_opt(name).await?;
+        self.engine.exchange(|exchange| match &live {
+            Some(slice) => exchange.find_imported(&self.name, (key, &from), slice),
+            None => exchange.lose_imported(&self.name, key, name),
+        });
+        Ok(true)
     }
 
     /// Makes a slice say that its cluster is silent. Nothing else is known of it, so the rest stays as it is.

@@ -31,7 +31,7 @@ use crate::{
         Cluster,
         names::{annotation, label},
     },
-    decide::{copy::ObjectKey, select::GroupKind},
+    decide::{copy::ObjectKey, select::GroupKind, view::recorded},
     hub::served::{Served, Version, discover},
     shell::{queue::Urgency, trouble::answer},
 };
@@ -375,14 +375,4 @@ pub(super) fn is_not_served(error: &watcher::Error) -> bool {
 /// What an API server says of a right that a watch lacks.
 fn forbidden(error: &watcher::Error) -> Option<&str> {
     answer(error).filter(|status| status.is_forbidden()).map(|status| status.message.as_str())
-}
-
-/// The kinds that a Cluster has on record.
-pub(super) fn recorded(cluster: &Cluster) -> BTreeSet<GroupKind> {
-    let text = cluster.annotations().get(annotation::KINDS).map(String::as_str).unwrap_or_default();
-    let kinds = text.split(',').filter(|text| !text.is_empty()).map(|text| {
-        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
-        GroupKind { group: group.into(), kind: kind.into() }
-    });
-    kinds.collect()
 }

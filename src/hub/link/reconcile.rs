@@ -7,7 +7,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
     core::ObjectMeta,
 };
@@ -40,6 +40,18 @@ pub(super) enum Failure {
     Said(String),
     /// A request failed.
     Request(kube::Error),
+}
+
+impl Failure {
+    /// Whether other objects may fare better.
+    pub(super) fn is_of_one_object(&self) -> bool {
+        match self {
+            Self::Said(_) => true,
+            Self::Request(error) => {
+                !matches!(trouble(error), Trouble::Fenced | Trouble::Link | Trouble::Credentials)
+            }
+        }
+    }
 }
 
 impl From<kube::Error> for Failure {
@@ -163,8 +175,7 @@ impl Session {
             )));
         };
         let on_hub = hub.version(&key.kind, &version.resource.api_version).unwrap_or(version);
-        let object = on_hub.api(&self.engine.hub, key).get(&key.name).await?;
-        let body = serde_json::to_value(&object).map(|object| copy::strip(&object)).unwrap_or_default();
+        let body = template_in(on_hub, &self.engine.hub, key).await?;
         Ok((self.engine.desired(&self.name, key, Some(body)), version.clone()))
     }
 
@@ -339,6 +350,14 @@ impl Session {
     }
 }
 
+/// A template as the hub has it in another version. That it cannot be read is the hub's fault, not the member's.
+async fn template_in(version: &Version, hub: &Client, key: &ObjectKey) -> Result<Value, Failure> {
+    let object = version.api(hub, key).get(&key.name).await.map_err(|e| {
+        Failure::Said(format!("failed to read the template on the hub as {}: {e}", version.api_version()))
+    })?;
+    Ok(serde_json::to_value(&object).map(|object| copy::strip(&object)).unwrap_or_default())
+}
+
 fn no_longer_served(key: &ObjectKey) -> Failure {
     Failure::Said(format!("the cluster no longer serves the kind {}", key.kind))
 }
@@ -370,4 +389,35 @@ fn others(metadata: &ObjectMeta) -> String {
     names.sort_unstable();
     names.dedup();
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::{client::Body, core::ApiResource};
+
+    use super::*;
+    use crate::decide::select::GroupKind;
+
+    #[tokio::test]
+    async fn a_fault_of_the_hub_is_never_told_as_the_members() {
+        for (code, message) in [(503, "etcdserver: request timed out"), (403, "User \"hub\" cannot get")] {
+            let answer = serde_json::json!({ "kind": "Status", "status": "Failure", "message": message, "code": code });
+            let service = tower::service_fn(move |_: Request<Body>| {
+                let body = Body::from(answer.to_string().into_bytes());
+                let answer = Response::builder().status(code).body(body);
+                async move { answer }
+            });
+            let kind = GroupKind { group: "apps".into(), kind: "Deployment".into() };
+            let key = ObjectKey { kind, namespace: "shop".into(), name: "web".into() };
+            let resource = ApiResource::erase::<k8s_openapi::api::apps::v1::Deployment>(&());
+            let version = Version { resource, namespaced: true };
+            match template_in(&version, &Client::new(service, "default"), &key).await {
+                Err(Failure::Said(why)) => {
+                    assert!(why.contains("on the hub") && why.contains(message), "{why}");
+                }
+                other => panic!("{code}: {other:?}"),
+            }
+        }
+    }
 }

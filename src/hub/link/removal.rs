@@ -1,5 +1,7 @@
 //! Removal from a member: a last look at what is there and at what asks for it, then a deletion or a letting go.
 
+use std::collections::BTreeMap;
+
 use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
     core::ObjectMeta,
@@ -10,6 +12,9 @@ use crate::{
     decide::{
         action::{Certainty, Observed, Removal},
         copy::{self, ObjectKey},
+        policies::PolicyKey,
+        select::Object,
+        world::Desired,
     },
     hub::served::Version,
     shell::queue::Done,
@@ -36,14 +41,18 @@ impl Session {
             self.see(key.clone(), &live.metadata, false);
             return Ok(Done::Well);
         }
-        let certain = self.engine.is_certain(&removal.certain, key).await;
+        let doubt = self.engine.doubt(&removal.certain, key).await;
         // A fault of the hub's, not of the member's.
-        let certain =
-            certain.map_err(|e| Failure::Said(format!("failed to make certain that it is to go: {e}")))?;
-        if !certain {
-            return Err(Failure::Said(uncertain(&removal.certain).to_owned()));
+        let doubt =
+            doubt.map_err(|e| Failure::Said(format!("failed to make certain that it is to go: {e}")))?;
+        if let Some(why) = doubt {
+            return Err(Failure::Said(why.to_owned()));
         }
-        if removal.let_go || observed.adopted {
+        if !matches!(self.engine.desired(&self.name, key, None), Desired::Absent(_)) {
+            // More is known by now.
+            return Ok(Done::Again);
+        }
+        if removal.let_go || observed.adopted || self.is_preserved(key, removal, &observed, &live.metadata) {
             self.let_go(key, version, &live.metadata).await?;
         } else {
             let parameters = DeleteParams {
@@ -71,6 +80,24 @@ impl Session {
         Ok(Done::Well)
     }
 
+    /// Whether a policy says by now that an object without a template is to stay.
+    fn is_preserved(
+        &self,
+        key: &ObjectKey,
+        removal: &Removal,
+        observed: &Observed,
+        live: &ObjectMeta,
+    ) -> bool {
+        let none = BTreeMap::new();
+        let labels = live.labels.as_ref().unwrap_or(&none);
+        let like = Object { kind: &key.kind, namespace: &key.namespace, name: &key.name, labels };
+        // What only others named has no policy of its own.
+        let like = matches!(removal.certain, Certainty::NoTemplate(_)).then_some(&like);
+        let placed_by = observed.policy.as_deref().and_then(PolicyKey::parse);
+        removal.unless_preserved
+            && self.engine.look(|_, view| view.propagations().preserves(placed_by.as_ref(), like))
+    }
+
     /// Takes our marks off an object; all else stays as it is.
     async fn let_go(&self, key: &ObjectKey, version: &Version, metadata: &ObjectMeta) -> Result<(), Failure> {
         let patch: json_patch::Patch = serde_json::from_value(copy::let_go(metadata)).unwrap_or_default();
@@ -81,19 +108,6 @@ impl Session {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             Err(error) => Err(error.into()),
-        }
-    }
-}
-
-/// Why nothing is removed.
-fn uncertain(certainty: &Certainty) -> &'static str {
-    match certainty {
-        Certainty::Policies(_) => {
-            "policies no longer place it here, but their kinds are gone or were made anew since they did: it stays; delete it \
-             there if it is to go"
-        }
-        Certainty::Given | Certainty::NoTemplate(_) => {
-            "the template seems gone, but so may be its whole kind: nothing is removed until that is certain"
         }
     }
 }

@@ -26,8 +26,8 @@ use crate::{
     decide::{
         definition::Definition,
         exchange::{
-            Dirty, Exchange, ExportSeen, ImportSeen, Part, SliceSeen, export_kind, id, import_kind,
-            service_key, source_key,
+            Dirty, Exchange, ExportSeen, ImportSeen, Part, export_kind, id, import_kind, service_key,
+            source_key,
         },
         ids::ServiceKey,
         select::GroupKind,
@@ -56,14 +56,14 @@ struct Custom<'a> {
 struct Seen<K> {
     part: Part,
     /// The service that an object belongs to.
-    key: fn(&K) -> Option<ServiceKey>,
+    key: fn(&Exchange, &Session, &K) -> Option<ServiceKey>,
     see: fn(&mut Exchange, &Session, &ServiceKey, K) -> Dirty,
     lose: fn(&mut Exchange, &Session, &ServiceKey, &str) -> Dirty,
 }
 
 const EXPORTS: Seen<ServiceExport> = Seen {
     part: Part::Exports,
-    key: |export| service_key(&export.metadata),
+    key: |_, _, export| service_key(&export.metadata),
     see: |exchange, session, key, export| {
         exchange.see_export(&session.name, key, ExportSeen::of(key, &export, &session.hub))
     },
@@ -71,7 +71,7 @@ const EXPORTS: Seen<ServiceExport> = Seen {
 };
 const IMPORTS: Seen<ServiceImport> = Seen {
     part: Part::Imports,
-    key: |import| service_key(&import.metadata),
+    key: |_, _, import| service_key(&import.metadata),
     see: |exchange, session, key, import| {
         exchange.see_import(&session.name, key, ImportSeen::of(key, &import, &session.hub))
     },
@@ -79,15 +79,15 @@ const IMPORTS: Seen<ServiceImport> = Seen {
 };
 const SOURCES: Seen<EndpointSlice> = Seen {
     part: Part::Sources,
-    key: source_key,
+    key: |_, _, slice| source_key(slice),
     see: |exchange, session, _, slice| exchange.see_source(&session.name, slice).unwrap_or_default(),
     lose: |exchange, session, key, name| exchange.lose_source(&session.name, key, name),
 };
 const IMPORTED: Seen<EndpointSlice> = Seen {
     part: Part::Imported,
-    key: |slice| SliceSeen::of(slice).map(|(key, _)| key),
+    key: |exchange, session, slice| exchange.imported_of(&session.name, slice).map(|(key, _)| key),
     see: |exchange, session, _, slice| exchange.see_imported(&session.name, &slice),
-    lose: |exchange, session, key, name| exchange.lose_imported(&session.name, key, name),
+    lose: |exchange, session, key, name| exchange.doubt_imported(&session.name, key, name),
 };
 
 // === impl Session ===
@@ -238,7 +238,8 @@ impl Session {
                 }
                 Ok(Event::InitApply(object)) => {
                     stale.remove(&id(seen.part, object.meta()));
-                    if let Some(key) = (seen.key)(&object) {
+                    let key = self.engine.look_exchange(|exchange| (seen.key)(exchange, self, &object));
+                    if let Some(key) = key {
                         listed.insert((key, object.name_any().into()));
                     }
                     self.take(seen, object);
@@ -286,7 +287,7 @@ impl Session {
     /// Takes note of an object.
     fn take<K: Resource>(&self, seen: &Seen<K>, object: K) {
         let id = id(seen.part, object.meta());
-        self.note(seen.part, |exchange| match (seen.key)(&object) {
+        self.note(seen.part, |exchange| match (seen.key)(exchange, self, &object) {
             Some(key) => (seen.see)(exchange, self, &key, object),
             // Slices by our own label may be anybody's.
             None if seen.part == Part::Imported => Dirty::new(),
@@ -298,7 +299,7 @@ impl Session {
     fn lose_one<K: Resource>(&self, seen: &Seen<K>, object: &K) {
         self.note(seen.part, |exchange| {
             let mut dirty = exchange.forgive(&self.name, &id(seen.part, object.meta()));
-            if let Some(key) = (seen.key)(object) {
+            if let Some(key) = (seen.key)(exchange, self, object) {
                 dirty.extend((seen.lose)(exchange, self, &key, &object.name_any()));
             }
             dirty

@@ -57,6 +57,8 @@ pub(super) struct Session {
     pub(super) kinds: Kinds,
     /// Told when the session is to end.
     pub(super) renew: Notify,
+    /// Told when it is known that the member is the one that it should be.
+    pub(super) identified: Notify,
     /// The hub's id, which our label carries.
     pub(super) hub: Arc<str>,
     pub(super) seen: Mutex<Seen>,
@@ -99,6 +101,7 @@ impl Session {
             dialect: Mutex::default(),
             kinds: Kinds::new(cluster),
             renew: Notify::new(),
+            identified: Notify::new(),
             hub: engine.id(),
             seen: Mutex::default(),
             marked: AtomicBool::new(false),
@@ -110,6 +113,16 @@ impl Session {
 
     /// Works until a new session is to begin.
     pub(super) async fn serve(self: &Arc<Self>, health: &Arc<Health>) -> Ended {
+        tokio::select! {
+            () = self.renew.notified() => Ended::Renew("the way into it changed, or it came back"),
+            why = self.watch_health(health) => Ended::Renew(why),
+            () = self.serve_identified(health) => Ended::Renew("a part of it ended"),
+        }
+    }
+
+    /// Reads and writes, as soon as it is known which cluster it is: another's copies and exports are not the member's.
+    async fn serve_identified(self: &Arc<Self>, health: &Arc<Health>) {
+        self.identified.notified().await;
         let mut tasks = JoinSet::new();
         for _ in 0..WORKERS {
             let session = self.clone();
@@ -123,11 +136,7 @@ impl Session {
         tasks.spawn(self.clone().follow_services());
         tasks.spawn(self.clone().follow_agent(health.clone()));
         // Ends with the session: the set aborts what it holds.
-        tokio::select! {
-            () = self.renew.notified() => Ended::Renew("the way into it changed, or it came back"),
-            why = self.watch_health(health) => Ended::Renew(why),
-            _ = tasks.join_next() => Ended::Renew("a part of it ended"),
-        }
+        tasks.join_next().await;
     }
 
     /// Has everything looked at that concerns the member.

@@ -1,7 +1,7 @@
 //! What a member's Cluster and Secret on the hub are to be: what was there, with what is asked for.
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use kube::{Config, Resource, ResourceExt};
+use kube::{Config, Resource, ResourceExt, config::AuthInfo};
 
 use super::{Credentials, Request, shown};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
         cluster::{ClusterSpec, SecretReference, SyncMode},
         names::{annotation, finalizer, karmada, label},
     },
-    membership::check::Found,
+    membership::{check::Found, member},
 };
 
 /// What is to be on the hub.
@@ -28,6 +28,36 @@ impl Wanted<'_> {
     pub(super) fn endpoint(&self) -> String {
         let given = self.request.api_endpoint.clone();
         given.unwrap_or_else(|| self.way.cluster_url.to_string().trim_end_matches('/').to_owned())
+    }
+
+    /// The way by which the account is proven: the very one that the hub will go. Another endpoint may be reachable from the hub only; then
+    /// it is ours, with its token.
+    pub(super) fn proof(&self, credentials: &Credentials) -> Result<Config, member::Error> {
+        if self.request.api_endpoint.is_none() {
+            return member::config_of(&self.cluster(), &self.secret(None, credentials, None));
+        }
+        let token = Some(credentials.token.clone().into());
+        let mut config = self.way.clone();
+        config.auth_info = AuthInfo { token, ..AuthInfo::default() };
+        Ok(config)
+    }
+
+    /// What is said if that fails.
+    pub(super) fn in_vain(&self) -> String {
+        let ours_alone = [
+            ("tls-server-name", self.way.tls_server_name.is_some()),
+            ("proxy-url", self.way.proxy_url.is_some()),
+        ];
+        let ours_alone: Vec<_> = ours_alone.into_iter().filter_map(|(key, is)| is.then_some(key)).collect();
+        if ours_alone.is_empty() || self.request.api_endpoint.is_some() {
+            return "the account's token does not work".to_owned();
+        }
+        format!(
+            "the hub goes to {} without the {} that you go by, and that does not work; name an endpoint that the hub reaches by \
+             --api-endpoint",
+            self.endpoint(),
+            ours_alone.join(" and ")
+        )
     }
 
     /// The member's Cluster. Nothing that is not asked for goes: a region that went would move workloads.

@@ -52,6 +52,27 @@ fn what_the_index_would_not_take_is_refused_with_every_fault() {
 }
 
 #[test]
+fn a_secret_that_leads_into_a_member_is_refused_where_it_is_named() {
+    let hub = Hub::of(&[
+        "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: member1}, spec: {syncMode: Push, \
+         apiEndpoint: 'https://10.0.0.1:6443', secretRef: {namespace: shop, name: way}}}",
+    ]);
+    let faults = |kind: &str, name: &str| {
+        let spec = format!(
+            "{{resourceSelectors: [{{apiVersion: v1, kind: Secret, namespace: shop, name: {name}}}], placement: {{}}, \
+             overrideRules: []}}"
+        );
+        hub.create(&policy(kind, "a", &spec)).faults()
+    };
+    let said = "spec.resourceSelectors[0].name: Secret shop/way cannot be selected: Cluster member1 names it as the way into \
+                that cluster";
+    for kind in ["PropagationPolicy", "ClusterPropagationPolicy", "OverridePolicy"] {
+        assert!(faults(kind, "way").iter().any(|fault| fault == said), "{kind}: {:?}", faults(kind, "way"));
+        assert!(!faults(kind, "other").iter().any(|fault| fault == said));
+    }
+}
+
+#[test]
 fn a_field_that_is_refused_as_a_whole_has_one_fault() {
     let hub = Hub::of(&[MEMBERS]);
     let spec = "{resourceSelectors: [{apiVersion: v1, kind: Service}], \

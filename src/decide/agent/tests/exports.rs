@@ -12,7 +12,7 @@ use crate::{
             service::{Plan, fresh},
         },
         condition::Verdict,
-        merge::{InternalTrafficPolicy, IpFamily, ServiceType, SessionAffinity},
+        merge::{InternalTrafficPolicy, IpFamily, ServiceSpec, ServiceType, SessionAffinity},
     },
 };
 
@@ -77,8 +77,17 @@ fn all_that_the_kep_takes_from_a_service_is_taken_and_its_metadata_is_not() {
 }
 
 #[test]
+fn an_export_says_that_a_preference_for_the_own_node_is_one_for_the_zone_where_it_is_imported() {
+    for (said, told) in [("PreferSameNode", true), ("PreferSameZone", false), ("PreferClose", false)] {
+        let service = judge(&key(), Some(&service(json!({ "trafficDistribution": said })))).unwrap();
+        assert_eq!(valid(&service).message.contains("trafficDistribution PreferSameNode"), told, "{said}");
+    }
+}
+
+#[test]
 fn a_condition_is_written_only_when_it_says_something_new_and_its_time_changes_only_with_its_status() {
     let at = |second| Timestamp::from_second(second).unwrap();
+    let valid = || valid(&ServiceSpec::default());
     let first = valid().written(&[], None, at(1)).unwrap();
     let there = [first];
     assert_eq!(valid().written(&there, None, at(2)), None);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{import, key, service};
 use crate::{
-    api::names::{kubernetes, label, mcs},
+    api::names::{annotation, kubernetes, label, mcs},
     decide::{
         agent::{
             export::judge,
@@ -178,9 +178,29 @@ fn own_ports_are_served_under_the_imports_names_and_those_that_it_redefines_are_
     let imported = import(json!({ "spec": { "ports": [
         { "name": "web", "port": 80 }, { "name": "b", "port": 81 }, { "name": "c", "port": 90 }, { "name": "x", "port": 82 },
     ] } }));
-    let served = own::served(&own, &imported.spec, None);
+    let served = own::served(&own, &imported, &"member1".parse().unwrap(), None);
     let text: Vec<_> = served.iter().map(|((name, _), names)| format!("{name}={}", names[0])).collect();
     assert_eq!(text, ["a=web", "b=b"]);
+}
+
+#[test]
+fn own_ports_are_those_that_the_hub_tells_where_the_imports_names_would_mislead() {
+    let own = service(json!({ "ports": [{ "name": "web", "port": 80 }, { "name": "old", "port": 81 }] }));
+    let own = judge(&key(), Some(&own)).unwrap();
+    let told = |text: &str| {
+        let imported = import(json!({
+            "metadata": { "annotations": { annotation::SERVED_PORTS: text } },
+            "spec": { "ports": [{ "name": "http", "port": 80 }, { "name": "web", "port": 81 }] },
+        }));
+        let served = own::served(&own, &imported, &"member1".parse().unwrap(), None);
+        served.iter().map(|((name, _), names)| format!("{name}={}", names[0])).collect::<Vec<_>>()
+    };
+    assert_eq!(told(r#"{"member1":[[80,"TCP"]]}"#), ["web=http"]);
+    assert_eq!(told(r#"{"member1":[]}"#), [""; 0]);
+    // Nothing is told of it, or nothing that is understood: what fits is served.
+    for text in [r#"{"member2":[[80,"TCP"]]}"#, r#"{"member1":[[80,"ABC"]]}"#, "{}", "x"] {
+        assert_eq!(told(text), ["old=web"], "{text}");
+    }
 }
 
 #[test]
@@ -190,18 +210,47 @@ fn own_imported_slices_belong_to_the_derived_service_and_keep_their_nodes() {
     let sources = made(&[original("serve-a", 2)], 100);
     let mut derived = service(json!({ "ports": [{ "name": "web", "port": 80 }] }));
     derived.metadata.name = Some("derived-serve".to_owned());
-    let made = own::imported(&key(), &cluster, &derived, &own, &import(json!({})).spec, &sources);
+    let made = own::imported(&key(), &cluster, &derived, &own, &import(json!({})), &sources);
     let [slice] = &made[..] else { panic!("{made:?}") };
-    assert!(is_own(&key(), &cluster, slice));
+    assert!(is_own(&key(), slice));
     assert_eq!(slice.metadata.labels.as_ref().unwrap()[kubernetes::SERVICE_NAME], "derived-serve");
     assert_eq!(slice.endpoints[0].node_name.as_deref(), Some("node-a"));
+}
+
+#[test]
+fn own_imported_slices_of_a_former_name_of_the_cluster_go() {
+    let own = judge(&key(), Some(&service(json!({ "ports": [{ "name": "web", "port": 80 }] })))).unwrap();
+    let sources = made(&[original("serve-a", 2)], 100);
+    let derived = service(json!({ "ports": [{ "name": "web", "port": 80 }] }));
+    let of = |cluster: &str| {
+        let import = import(json!({}));
+        own::imported(&key(), &cluster.parse().unwrap(), &derived, &own, &import, &sources)
+    };
+    let there: Vec<_> = of("east").into_iter().chain(of("source")).map(Arc::new).collect();
+    let ours: Vec<_> = there.iter().filter(|slice| is_own(&key(), slice)).cloned().collect();
+    let steps = steps(of("east2"), &ours, |_| None);
+    let left: Vec<_> = steps.iter().filter(|step| matches!(step, Step::Delete(_))).collect();
+    assert_eq!((ours.len(), left.len(), steps.len()), (2, 2, 3), "{steps:?}");
+    // Neither what the hub wrote nor what a user did, whatever it is called; nor a source slice.
+    for (label, value) in [(kubernetes::MANAGED_BY, "hub.tombolo.dev"), (mcs::SERVICE_NAME, "other")] {
+        let mut other = (*there[0]).clone();
+        other.metadata.labels.get_or_insert_default().insert(label.to_owned(), value.to_owned());
+        assert!(!is_own(&key(), &other), "{label}={value}");
+    }
+    let mut named = (*there[0]).clone();
+    named.metadata.name = Some("serve-east-by-hand".to_owned());
+    assert!(!is_own(&key(), &named));
+    let mut source = sources[0].clone();
+    source.metadata.labels.get_or_insert_default().insert(mcs::SERVICE_NAME.to_owned(), "serve".to_owned());
+    assert!(is_source(&key(), &source) && !is_own(&key(), &source));
 }
 
 #[test]
 fn a_port_that_is_renamed_is_served_under_both_names_until_the_service_has_the_new_one() {
     let own = judge(&key(), Some(&service(json!({ "ports": [{ "name": "web", "port": 80 }] })))).unwrap();
     let names = |derived: Value| -> Vec<String> {
-        let served = own::served(&own, &import(json!({})).spec, Some(&service(json!({ "ports": derived }))));
+        let (member, derived) = ("member1".parse().unwrap(), service(json!({ "ports": derived })));
+        let served = own::served(&own, &import(json!({})), &member, Some(&derived));
         served.values().flatten().map(ToString::to_string).collect()
     };
     assert_eq!(names(json!([{ "name": "old", "port": 80 }])), ["web", "old"]);

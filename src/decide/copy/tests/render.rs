@@ -56,6 +56,7 @@ fn all_that_is_applied_counts_for_the_hash() {
         applied("{spec: {b: 1}}", "x.dev/v1", &Stamps { preserve: true, ..stamps(toy()) }),
         applied("{spec: {b: 1}}", "x.dev/v1", &Stamps { adopted: true, ..stamps(toy()) }),
         applied("{spec: {b: 1}}", "x.dev/v1", &Stamps { delete_with_policy: true, ..stamps(toy()) }),
+        applied("{spec: {b: 1}}", "x.dev/v1", &Stamps { policy: Some("shop/p".into()), ..stamps(toy()) }),
         applied("{spec: {b: 1}}", "x.dev/v1", &Stamps { hub: "hub-2".into(), ..stamps(toy()) }),
     ] {
         assert_ne!(plain, other);

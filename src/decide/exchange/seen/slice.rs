@@ -12,6 +12,7 @@ use crate::{
     api::names::{annotation, label},
     decide::{
         change::Change,
+        derived,
         freshness::Mark,
         ids::{ClusterName, ServiceKey},
     },
@@ -38,6 +39,8 @@ pub struct SliceSeen {
     pub mark: Option<Mark>,
     /// Whether all its addresses are in the ranges of its cluster.
     pub within: bool,
+    /// Whether a watch by our label no longer shows it: it is gone, or has only lost the label.
+    pub doubted: bool,
 }
 
 /// A port of an imported slice: name, number and protocol.
@@ -48,25 +51,27 @@ pub type PortSeen = (Box<str>, i32, Box<str>);
 impl SliceSeen {
     /// The service of an imported slice, and what is kept of it.
     pub fn of(slice: &EndpointSlice) -> Option<(ServiceKey, Self)> {
-        use crate::api::names::mcs;
+        let (key, from) = imported_by_labels(slice)?;
+        Some((key, Self::from(slice, &from)?))
+    }
+
+    /// What is kept of a slice that is known to be of a cluster, whatever its labels say.
+    pub(in crate::decide::exchange) fn from(slice: &EndpointSlice, cluster: &ClusterName) -> Option<Self> {
         if !trust::is_modest(slice) {
             return None;
         }
-        let labels = slice.metadata.labels.as_ref()?;
-        let key =
-            ServiceKey::parse(slice.metadata.namespace.as_deref()?, labels.get(mcs::SERVICE_NAME)?).ok()?;
-        let seen = Self {
+        Some(Self {
             uid: slice.metadata.uid.as_deref()?.into(),
             resource_version: slice.metadata.resource_version.as_deref()?.into(),
-            cluster: labels.get(mcs::SOURCE_CLUSTER)?.parse().ok()?,
+            cluster: cluster.clone(),
             sum: sum(slice),
             fixed: fixed(slice),
             ports: ports(slice).collect(),
             template: note(slice, annotation::EXPORT_TEMPLATE).map(Into::into),
             mark: Mark::of(slice),
             within: true,
-        };
-        Some((key, seen))
+            doubted: false,
+        })
     }
 
     /// Whether it is an earlier state of the same object.
@@ -107,10 +112,29 @@ pub(in crate::decide::exchange) fn sum(slice: &EndpointSlice) -> [u8; 16] {
     sum
 }
 
-/// The service of a source slice.
+/// The service of an imported slice and the cluster that it is from, by its labels; none where they do not fit its name, which nobody can
+/// change.
+pub(in crate::decide::exchange) fn imported_by_labels(
+    slice: &EndpointSlice,
+) -> Option<(ServiceKey, ClusterName)> {
+    use crate::api::names::mcs;
+    let ObjectMeta { name, namespace, labels, .. } = &slice.metadata;
+    let labels = labels.as_ref()?;
+    let key = ServiceKey::parse(namespace.as_deref()?, labels.get(mcs::SERVICE_NAME)?).ok()?;
+    let from = labels.get(mcs::SOURCE_CLUSTER)?.parse().ok()?;
+    derived::is_slice_name(&key, &from, name.as_deref()?).then_some((key, from))
+}
+
+/// The service of a source slice: by its name, since anybody can change the label that says it too.
 pub fn source_key(slice: &EndpointSlice) -> Option<ServiceKey> {
-    let service = slice.metadata.labels.as_ref()?.get(label::SOURCE)?;
+    source_label(slice)?;
+    let service = derived::source_of(slice.metadata.name.as_deref()?)?;
     ServiceKey::parse(slice.metadata.namespace.as_deref()?, service).ok()
+}
+
+/// The service that a source slice says it is of.
+pub(in crate::decide::exchange) fn source_label(slice: &EndpointSlice) -> Option<&str> {
+    slice.metadata.labels.as_ref()?.get(label::SOURCE).map(String::as_str)
 }
 
 /// What is kept of a source slice's metadata: its name, its service and the change that it was last written for.

@@ -67,6 +67,18 @@ fn a_stale_exporter_makes_its_services_silent_and_a_silent_moment_does_not() {
 }
 
 #[test]
+fn a_lost_exporter_says_whether_its_endpoints_are_kept() {
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.exchange.set_grades(BTreeMap::from([(cluster("a"), Grade::Lost)]));
+    assert_eq!(bridge(&fleet).exporters[0].message, "silent: its endpoints are as they were last known");
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    assert_eq!(bridge(&fleet).exporters[0].message, "lost: its endpoints are not ready where others serve");
+}
+
+#[test]
 fn what_an_agent_says_of_an_invalid_export_is_told_as_plain_text() {
     let mut fleet = by_policy();
     fleet.export_record("a", 1, None);

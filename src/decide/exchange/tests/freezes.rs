@@ -164,3 +164,143 @@ fn of_a_kind_that_was_made_anew_ours_are_made_again_at_once_and_users_may_come_b
     fleet.export("a", 1, ports(&[("http", 80)]));
     assert_eq!(fleet.plan("b").import, ImportStep::Nothing);
 }
+
+/// The export of `a` has no Service any more, or nobody has said yet what it has.
+fn offers_nothing(fleet: &mut Fleet, told: bool) {
+    fleet.export_record("a", 1, None);
+    let export = fleet.exports.get_mut(&("a".to_owned(), "serve".to_owned())).unwrap();
+    if told {
+        export["status"]["conditions"] = json!([{
+            "type": "Valid", "status": "False", "reason": "NoService", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]);
+    }
+    let export = export.clone();
+    fleet.see_export("a", &export);
+    fleet.slices.remove(&("a".to_owned(), "serve-source-a".to_owned()));
+    fleet.exchange.lose_source(&cluster("a"), &serve(), "serve-source-a");
+    fleet.settle();
+}
+
+fn uid(fleet: &Fleet, member: &str) -> Value {
+    fleet.imports[&(member.to_owned(), "serve".to_owned())]["metadata"]["uid"].clone()
+}
+
+#[test]
+fn an_import_that_is_kept_for_an_export_without_a_service_outlives_a_restart_without_its_cluster() {
+    for told in [true, false] {
+        let mut fleet = Fleet::of(&["a", "b"]);
+        fleet.export("a", 1, ports(&[("http", 80)]));
+        fleet.settle();
+        let before = (uid(&fleet, "b"), fleet.imports[&("b".to_owned(), "serve".to_owned())]["spec"].clone());
+        offers_nothing(&mut fleet, told);
+        assert!(fleet.gets("b").is_empty());
+        assert_eq!(fleet.settle(), 0);
+        fleet.restart();
+        fleet.read("b");
+        assert_eq!(fleet.settle(), 0);
+        assert_eq!(fleet.importers(), ["a", "b"]);
+        fleet.read("a");
+        assert_eq!(fleet.settle(), 0);
+        let after = (uid(&fleet, "b"), fleet.imports[&("b".to_owned(), "serve".to_owned())]["spec"].clone());
+        assert_eq!(before, after);
+        fleet.unexport("a");
+        fleet.settle();
+        assert!(fleet.importers().is_empty(), "the last export is gone");
+    }
+}
+
+#[test]
+fn an_export_without_a_service_of_a_cluster_that_is_not_read_keeps_the_import_when_all_others_go() {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    let before = uid(&fleet, "c");
+    offers_nothing(&mut fleet, true);
+    fleet.restart();
+    fleet.read("b");
+    fleet.read("c");
+    assert_eq!(fleet.settle(), 0);
+    // Nothing is frozen by what offers nothing.
+    fleet.export("b", 2, ports(&[("http", 80), ("more", 81)]));
+    fleet.settle();
+    let ports = &fleet.imports[&("c".to_owned(), "serve".to_owned())]["spec"]["ports"];
+    assert_eq!(ports.as_array().unwrap().len(), 2);
+    fleet.unexport("b");
+    fleet.settle();
+    assert_eq!(uid(&fleet, "c"), before);
+    fleet.read("a");
+    fleet.unexport("a");
+    fleet.settle();
+    assert!(fleet.importers().is_empty());
+}
+
+#[test]
+fn an_origin_that_a_member_forges_freezes_nothing_but_its_own_import() {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.certain = false;
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    let origin = crate::decide::copy::Origin {
+        hub: "hub".into(),
+        template: "x".into(),
+        crd: Some("y".into()),
+        object: object_key(import_kind(), &serve()),
+    };
+    let forged = fleet.imports.get_mut(&("c".to_owned(), "serve".to_owned())).unwrap();
+    forged["metadata"]["annotations"][annotation::ORIGIN] = origin.text().into();
+    let forged = forged.clone();
+    fleet.see_import("c", &forged);
+    fleet.export("a", 1, ports(&[("http", 80), ("more", 81)]));
+    fleet.join("d", json!({}));
+    fleet.read("d");
+    fleet.exchange.see_namespace(&cluster("d"), "shop", true);
+    fleet.settle();
+    assert_eq!(fleet.importers(), ["a", "b", "c", "d"]);
+    let ports = |member: &str| {
+        fleet.imports[&(member.to_owned(), "serve".to_owned())]["spec"]["ports"].as_array().unwrap().len()
+    };
+    assert_eq!(["a", "b", "c", "d"].map(ports), [2, 2, 1, 2]);
+    assert!(fleet.plan("c").doubted.is_some());
+}
+
+#[test]
+fn a_port_that_is_served_under_anothers_name_goes_on_being_served_while_that_one_is_unknown() {
+    let mut fleet = Fleet::of(&["a", "b", "c", "d"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("web", 80)]));
+    fleet.export("c", 3, ports(&[("web", 81)]));
+    fleet.settle();
+    let of_b = |fleet: &Fleet| fleet.gets("d").into_iter().find(|(from, ..)| from == "b").unwrap().2;
+    assert_eq!(of_b(&fleet), [("http".to_owned(), 8080)]);
+    let (imports, slices) = (fleet.imports.clone(), fleet.slices.clone());
+    fleet.restart();
+    for member in ["b", "c", "d"] {
+        fleet.read(member);
+    }
+    assert_eq!(fleet.plan("d"), Plan::default());
+    assert_eq!(fleet.settle(), 0);
+    fleet.read("a");
+    assert_eq!(fleet.settle(), 0);
+    assert_eq!((fleet.imports, fleet.slices), (imports, slices));
+}
+
+#[test]
+fn what_lost_to_a_cluster_that_is_unknown_now_is_still_withheld() {
+    let mut fleet = Fleet::of(&["a", "b", "c", "d"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80), ("y", 81)]));
+    fleet.settle();
+    // The import has the name by which most know it, and so none that would tell why this one lost.
+    fleet.export("a", 1, ports(&[("x", 80)]));
+    fleet.export("c", 3, ports(&[("x", 81)]));
+    fleet.settle();
+    let of_c = |fleet: &Fleet| fleet.gets("d").into_iter().find(|(from, ..)| from == "c").unwrap().2;
+    assert_eq!(of_c(&fleet), []);
+    fleet.restart();
+    for member in ["b", "c", "d"] {
+        fleet.read(member);
+    }
+    assert_eq!(fleet.settle(), 0);
+    assert_eq!(of_c(&fleet), []);
+}

@@ -15,6 +15,17 @@ fn c2_every_member_with_the_namespace_imports_exporters_included() {
 }
 
 #[test]
+fn a7_a_namespace_is_made_for_an_import_by_policy_and_never_for_an_automatic_one() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    let plan = fleet.plan("b");
+    assert!(matches!(plan.import, ImportStep::Apply(_)) && !plan.makes_namespace, "{plan:?}");
+    fleet.template("ServiceImport", "serve", json!({ "type": "ClusterSetIP", "ports": [] }), Some(&["b"]));
+    let plan = fleet.plan("b");
+    assert!(matches!(plan.import, ImportStep::Apply(_)) && plan.makes_namespace, "{plan:?}");
+}
+
+#[test]
 fn b6_an_import_says_the_traffic_fields_of_the_service_its_defaults_included() {
     let mut fleet = Fleet::of(&["a", "b"]);
     fleet.export("a", 1, ports(&[("http", 80)]));
@@ -57,6 +68,31 @@ fn b11_no_service_withdraws_endpoints_keeps_the_import_and_never_makes_one() {
         imports[&("b".to_owned(), "serve".to_owned())]["spec"].clone()
     };
     assert_eq!(spec(&before), spec(&fleet.imports));
+}
+
+#[test]
+fn slices_go_with_their_exports_though_the_import_is_there_for_a_while_longer() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.unexport("a");
+    let plan = fleet.plan("b");
+    assert!(matches!(plan.import, ImportStep::Delete { .. }), "{plan:?}");
+    assert!(matches!(plan.slices[..], [SliceStep::Delete { .. }]), "{plan:?}");
+}
+
+#[test]
+fn slices_of_what_is_exported_still_stay_as_long_as_the_import() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    // It is about to be said on the hub who imports it.
+    fleet.template("ServiceExport", "serve", json!({}), Some(&["a"]));
+    let plan = fleet.plan("b");
+    assert!(matches!(plan.import, ImportStep::Delete { .. }), "{plan:?}");
+    assert_eq!(plan.slices, []);
+    fleet.settle();
+    assert!(fleet.importers().is_empty() && fleet.gets("b").is_empty(), "they go with it");
 }
 
 #[test]

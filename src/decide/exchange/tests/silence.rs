@@ -132,6 +132,56 @@ fn after_a_restart_a_lost_member_of_which_nothing_is_known_is_withdrawn_and_come
     assert_eq!(fleet.settle(), 0);
 }
 
+/// `b` serves what the lost `a` does, `c` something else.
+fn with_a_lost() -> Fleet {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.export("c", 3, ports(&[("other", 90)]));
+    fleet.settle();
+    grade(&mut fleet, "a", Grade::Lost);
+    fleet.settle();
+    fleet
+}
+
+#[test]
+fn what_was_withdrawn_stays_so_until_its_member_answers_though_a_restart_forgot_since_when_it_is_silent() {
+    for restart in [false, true] {
+        let mut fleet = with_a_lost();
+        let withdrawn = [row("a", false, &["http"], Some(Mark::Withdrawn)), row("b", true, &["http"], None)];
+        assert_eq!(seen(&fleet, "c"), withdrawn);
+        if restart {
+            fleet.restart();
+            fleet.read("b");
+            fleet.read("c");
+        }
+        for judged in [Grade::Silent, Grade::Stale] {
+            grade(&mut fleet, "a", judged);
+            fleet.settle();
+            assert_eq!(seen(&fleet, "c"), withdrawn, "restarted: {restart}, {judged:?}");
+        }
+        // Nobody stands in for it any more.
+        fleet.unexport("b");
+        fleet.settle();
+        assert_eq!(seen(&fleet, "c"), [row("a", true, &["http"], Some(Mark::Kept))], "restarted: {restart}");
+        assert_eq!(fleet.settle(), 0);
+    }
+}
+
+#[test]
+fn what_was_withdrawn_waits_after_a_restart_until_who_may_stand_in_is_read() {
+    let mut fleet = with_a_lost();
+    let before = seen(&fleet, "c");
+    fleet.restart();
+    grade(&mut fleet, "a", Grade::Lost);
+    fleet.read("c");
+    fleet.settle();
+    assert_eq!(seen(&fleet, "c"), before, "of b nothing is known yet");
+    fleet.read("b");
+    fleet.settle();
+    assert_eq!(seen(&fleet, "c"), before);
+}
+
 /// `a` and `b` export as a policy of the hub says.
 pub(super) fn by_template(preserve: bool) -> Fleet {
     let mut fleet = Fleet::of(&["a", "b", "c"]);

@@ -76,6 +76,71 @@ fn the_hubs_import_says_who_reaches_whom_and_why_somebody_does_not() {
 }
 
 #[test]
+fn the_hubs_import_says_whose_endpoints_are_kept_and_whose_are_not_ready() {
+    let kept = "; silent, with endpoints as they were last known: ";
+    let lost = "; lost, not ready where others serve: ";
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    for (a, b, wanted) in [
+        (Grade::Silent, Grade::Fresh, String::new()),
+        (Grade::Stale, Grade::Fresh, format!("{kept}a")),
+        (Grade::Lost, Grade::Fresh, format!("{lost}a")),
+        (Grade::Lost, Grade::Silent, format!("{lost}a")),
+        // Nobody serves in their place.
+        (Grade::Lost, Grade::Stale, format!("{kept}a, b")),
+        (Grade::Lost, Grade::Lost, format!("{kept}a, b")),
+    ] {
+        fleet.exchange.set_grades(BTreeMap::from([(cluster("a"), a), (cluster("b"), b)]));
+        let (_, message) = told(&fleet).2;
+        let rest = message.strip_prefix("b reaches a, b; c reaches a, b");
+        assert_eq!(rest, Some(wanted.as_str()), "{a:?} and {b:?}");
+        let withdrawn: Vec<_> = withdrawn(&message).into_iter().collect();
+        assert_eq!(withdrawn, if wanted.contains("lost") { vec!["a"] } else { vec![] });
+    }
+}
+
+#[test]
+fn a_lost_exporter_is_told_of_after_a_restart_and_beside_any_number_of_importers() {
+    let importers: Vec<_> = (10..40).map(|number| format!("m{number}")).collect();
+    let importers: Vec<_> = importers.iter().map(String::as_str).collect();
+    let mut fleet = Fleet::of(&[&["a", "b"], importers.as_slice()].concat());
+    fleet.template("ServiceExport", "serve", json!({}), Some(&["a", "b"]));
+    fleet.template(
+        "ServiceImport",
+        "serve",
+        json!({ "type": "ClusterSetIP", "ports": [] }),
+        Some(&importers),
+    );
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.exchange.set_grades(BTreeMap::from([(cluster("a"), Grade::Lost)]));
+    let wanted = "; m29 reaches a, b; and 10 more; lost, not ready where others serve: a";
+    assert!(told(&fleet).2.1.ends_with(wanted), "{}", told(&fleet).2.1);
+    fleet.restart();
+    ["b"].iter().chain(&importers).for_each(|member| fleet.read(member));
+    fleet.exchange.set_grades(BTreeMap::from([(cluster("a"), Grade::Lost)]));
+    fleet.settle();
+    assert!(told(&fleet).2.1.ends_with(wanted), "{}", told(&fleet).2.1);
+}
+
+#[test]
+fn a_cluster_all_of_whose_ports_are_withheld_is_not_reached() {
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 8080)]));
+    fleet.settle();
+    assert_eq!(fleet.gets("c")[1], ("b".to_owned(), String::new(), Vec::new()));
+    assert!(told(&fleet).2.1.ends_with("c reaches a"), "{}", told(&fleet).2.1);
+    // What has no endpoints for the moment has no ports either, and is reached as before.
+    fleet.source("a", "10.9.9.9", Vec::new());
+    fleet.settle();
+    assert!(told(&fleet).2.1.ends_with("c reaches a"), "{}", told(&fleet).2.1);
+}
+
+#[test]
 fn a_users_own_import_in_a_member_is_named() {
     let mut fleet = by_policy();
     fleet.export("a", 1, ports(&[("http", 80)]));

@@ -87,6 +87,47 @@ fn what_no_api_server_would_store_is_refused_in_few_words() {
 }
 
 #[test]
+fn what_no_importers_api_server_would_store_is_refused() {
+    let good = slice("IPv4", "10.0.0.1");
+    let host = |name: &str| {
+        let mut slice = good.clone();
+        slice.endpoints[0].hostname = Some(name.to_owned());
+        slice
+    };
+    let ports = |ports: &[(&str, &str)]| {
+        let ports = ports.iter().map(|(name, protocol)| EndpointPort {
+            name: Some((*name).to_owned()),
+            app_protocol: Some((*protocol).to_owned()),
+            ..EndpointPort::default()
+        });
+        EndpointSlice { ports: Some(ports.collect()), ..good.clone() }
+    };
+    for slice in [
+        host("pod-1"),
+        ports(&[("a", "http"), ("b", "kubernetes.io/h2c")]),
+        ports(&[("a", "HTTP_2.0")]),
+        ports(&[("", "http")]),
+    ] {
+        assert_eq!(check(&slice, None), Ok(()));
+    }
+    let long = "x".repeat(64);
+    for (slice, words) in [
+        (host("a.b"), "\"a.b\" names no host"),
+        (host("A_B"), "\"A_B\" names no host"),
+        (host("-a"), "\"-a\" names no host"),
+        (host(&long), "names no host"),
+        (ports(&[("a", "a//b")]), "\"a//b\" is no protocol"),
+        (ports(&[("a", "a:b")]), "\"a:b\" is no protocol"),
+        (ports(&[("a", "")]), "\"\" is no protocol"),
+        (ports(&[("a", "http"), ("b", "http"), ("a", "http")]), "two ports of the name \"a\""),
+        (ports(&[("", "http"), ("", "http")]), "two ports of the name \"\""),
+    ] {
+        let refused = check(&slice, None).unwrap_err();
+        assert!(refused.reason == Reason::Garbage && refused.why.contains(words), "{refused}");
+    }
+}
+
+#[test]
 fn what_claims_to_be_another_clusters_is_refused() {
     let of = |name: &str| {
         let labels = Some(BTreeMap::from([(mcs::SOURCE_CLUSTER.to_owned(), name.to_owned())]));

@@ -167,8 +167,43 @@ fn a_silent_exporter_is_the_cause_and_its_endpoints_are_accounted_for() {
     ));
     let found = of_export(&read);
     assert!(found.headline().contains("member1 is not ready since"), "{}", found.headline());
-    let withheld = found.parts.iter().find(|part| part.title == "Withheld endpoints").unwrap();
-    assert!(withheld.rows[0].text.contains("its endpoints are kept as they were last known"), "{withheld:?}");
+    let part =
+        |found: &Explanation, title: &str| found.parts.iter().find(|part| part.title == title).cloned();
+    let kept = part(&found, "Kept endpoints").unwrap();
+    assert!(kept.rows[0].text.contains("its endpoints are kept as they were last known"), "{kept:?}");
+    assert_eq!(part(&found, "Withheld endpoints"), None);
+    // Now the hub says that it is silent for too long.
+    let lost = "member2 reaches member1, member3; lost, not ready where others serve: member1";
+    read.add_import(
+        serde_json::from_value(import(json!([condition("Ready", "True", "Ready", lost)]))).unwrap(),
+    );
+    let found = of_export(&read);
+    let withheld = part(&found, "Withheld endpoints").unwrap();
+    assert_eq!(
+        withheld.rows,
+        [Row::new(
+            State::NotWell,
+            "member1",
+            format!(
+                "Ready is Unknown since {SINCE}: refused; its endpoints are not ready where others serve; ports that nobody \
+                 else serves are kept"
+            ),
+        )]
+    );
+    assert_eq!(part(&found, "Kept endpoints"), None);
+}
+
+#[test]
+fn an_exporter_that_is_not_believed_withholds_what_is_not_and_keeps_nothing_else() {
+    let mut read = stage();
+    let conditions = [
+        condition("Ready", "True", "ClusterReady", "it answers"),
+        condition("DataTrusted", "False", "DataRefused", "EndpointSlice x: no"),
+    ];
+    read.add_cluster(cluster("member1", json!(conditions)));
+    let titles: Vec<_> = of_export(&read).parts.into_iter().map(|part| part.title).collect();
+    assert!(titles.contains(&"Withheld endpoints".to_owned()), "{titles:?}");
+    assert!(!titles.contains(&"Kept endpoints".to_owned()), "{titles:?}");
 }
 
 #[test]

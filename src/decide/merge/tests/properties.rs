@@ -3,7 +3,13 @@
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
-use crate::decide::ports::{duplicates, tests::any_port};
+use crate::{
+    api::names::annotation,
+    decide::{
+        imported,
+        ports::{duplicates, tests::any_port},
+    },
+};
 
 const CLUSTERS: [&str; 5] = ["c1", "c2", "c3", "c4", "c5"];
 
@@ -276,6 +282,22 @@ proptest! {
             prop_assert!(conflict.message.contains(&counts), "{}", conflict.message);
         }
         prop_assert!(merged.conflicts.is_sorted_by_key(|conflict| conflict.kind));
+    }
+
+    #[test]
+    fn an_import_and_what_it_tells_are_enough_to_serve_the_same(
+        exports in any_exports(), accepted in any_accepted(), wanted in vec(any_port(), 0..5),
+    ) {
+        let merged = merge(&exports, &accepted).unwrap();
+        let template = Template { service_type: ServiceType::ClusterSetIp, ports: wanted };
+        let import = import(&template, Some(&merged));
+        let written = imported::write_told(&import.told());
+        let annotations = written.map(|text| (annotation::SERVED_PORTS.to_owned(), text)).into_iter().collect();
+        for export in &exports {
+            let told = imported::read_told(&annotations, &export.cluster);
+            let again = fitted_to(&import.service.ports, &export.service.ports, told.as_ref());
+            prop_assert_eq!(imported::served(&again), imported::served(&import.clusters[&export.cluster]));
+        }
     }
 
     #[test]

@@ -179,6 +179,14 @@ fn what_may_never_be_selected_is_refused_where_it_is_named() {
         ]
     );
     assert_eq!(named("Service", Some("kube-*"), "dns").len(), 1);
+    assert_eq!(
+        named("Secret", Some("karmada-cluster"), "member1"),
+        [
+            "spec.resourceSelectors[0].namespace: nothing can be selected in karmada-cluster: it is Karmada's own"
+        ]
+    );
+    assert_eq!(named("Secret", Some("karmada-es-*"), "a").len(), 1);
+    assert_eq!(named("Secret", Some("karmada-*"), "a").len(), 0, "it matches other namespaces too");
     assert_eq!(named("Service", Some(SYSTEM), "hub").len(), 1);
     assert_eq!(named("Service", Some("tombolo-system*"), "hub").len(), 0, "it matches other namespaces too");
     assert_eq!(named("Service", Some("*-prod"), "web").len(), 0, "it matches no namespace of these alone");

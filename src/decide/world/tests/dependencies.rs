@@ -84,3 +84,45 @@ fn a_mark_of_being_named_on_what_nothing_can_name_takes_nothing_away() {
     assert_eq!(stage.says("a", "Deployment", "d"), unmarked);
     assert!(!unmarked.starts_with("absent"), "{unmarked}");
 }
+
+#[test]
+fn a_kind_that_the_hub_does_not_serve_holds_back_only_what_its_copies_may_name() {
+    let mut stage = Stage::members(&["a", "b"]);
+    let gadgets = GroupKind { group: "rules.example".into(), kind: "Gadget".into() };
+    let unserved = BTreeSet::from([gadgets.clone()]);
+    let selectors = json!([{ "apiVersion": "rules.example/v1", "kind": "Gadget", "namespace": "shop" }]);
+    stage.policy(policy("p", all_of("ConfigMap"), on(&["a"]), json!({})));
+    stage.policy(policy("q", selectors, on(&["a"]), deps()));
+    stage.template("ConfigMap", "x", json!({}));
+    stage.hold("b", "ConfigMap", "x", Held::default());
+    assert!(stage.says("b", "ConfigMap", "x").starts_with("unknown"), "the hub may just not have looked yet");
+    let told = stage.world.set_unserved(unserved);
+    assert!(told.contains(&(cluster_name("b"), key_of("ConfigMap", "x"))), "{told:?}");
+    assert_eq!(stage.says("b", "ConfigMap", "x"), "absent: Elsewhere");
+
+    let gadget = |namespace: &str| ObjectKey {
+        kind: gadgets.clone(),
+        namespace: namespace.into(),
+        name: "left".into(),
+    };
+    for (cluster, namespace) in [("a", "shop"), ("b", "bank")] {
+        stage.world.hold(&stage.view, &cluster_name(cluster), &gadget(namespace), Some(Held::default()));
+        assert_eq!(stage.says("b", "ConfigMap", "x"), "absent: Elsewhere", "{cluster} {namespace}");
+    }
+    stage.world.hold(&stage.view, &cluster_name("b"), &gadget("shop"), Some(Held::default()));
+    let said = stage.says("b", "ConfigMap", "x");
+    assert!(said.starts_with("faulty") && said.contains("Gadget.rules.example"), "{said}");
+    stage.template("ConfigMap", "theirs", json!({}));
+    stage.policy(policy(
+        "p",
+        json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "x" }]),
+        on(&["a"]),
+        json!({}),
+    ));
+    stage.hold("b", "ConfigMap", "theirs", Held { dependency: true, ..Held::default() });
+    let said = stage.says("b", "ConfigMap", "theirs");
+    assert!(said.starts_with("unknown"), "what is there for such copies is where it should be: {said}");
+    let told = stage.world.hold(&stage.view, &cluster_name("b"), &gadget("shop"), None);
+    assert!(told.contains(&(cluster_name("b"), key_of("ConfigMap", "x"))), "{told:?}");
+    assert_eq!(stage.says("b", "ConfigMap", "x"), "absent: Elsewhere");
+}

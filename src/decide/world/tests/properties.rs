@@ -214,6 +214,9 @@ proptest! {
             stage.happens(event);
         }
         let grown = stage.picture();
+        for key in stage.world.templates.keys() {
+            prop_assert!(stage.world.is_settled(&stage.view, key), "{key} is not assigned as policies say");
+        }
         stage.world = stage.rebuilt();
         prop_assert_eq!(grown, stage.picture());
     }

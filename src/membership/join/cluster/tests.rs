@@ -78,3 +78,20 @@ fn a_secret_goes_with_its_cluster() {
     assert_eq!(owned.owner_references()[0].api_version, "cluster.karmada.io/v1alpha1");
     assert_eq!(wanted.secret(Some(&owned), &credentials, Some("u")), owned);
 }
+
+#[test]
+fn an_account_is_proven_by_the_way_that_the_hub_goes() {
+    let (mut request, found, mut way) = (request(), found(Vec::new()), way());
+    way.tls_server_name = Some("inside".to_owned());
+    way.proxy_url = Some("http://10.0.0.9:3128".parse().unwrap());
+    let credentials = Credentials { token: "t".to_owned(), authorities: None };
+    let wanted = Wanted { request: &request, found: &found, way: &way };
+    let config = wanted.proof(&credentials).unwrap();
+    assert_eq!((config.tls_server_name, config.proxy_url), (None, None), "a Cluster has no place for them");
+    assert!(wanted.in_vain().contains("without the tls-server-name and proxy-url"), "{}", wanted.in_vain());
+
+    request.api_endpoint = Some("https://member.internal".to_owned());
+    let wanted = Wanted { request: &request, found: &found, way: &way };
+    assert_eq!(wanted.proof(&credentials).unwrap().tls_server_name.as_deref(), Some("inside"));
+    assert_eq!(wanted.in_vain(), "the account's token does not work");
+}

@@ -1,0 +1,95 @@
+//! Families that this cluster has no Service addresses of, as far as its API server refused them.
+//!
+//! A cluster can get them later, and no API tells so in all releases of Kubernetes. So what was refused is tried again when a Service is
+//! seen that has such an address, and after a while, when an import is looked at anyway.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::core::v1::Service;
+
+use crate::decide::{agent::service::family, merge::IpFamily};
+
+/// How long a refusal counts.
+const WHILE: Duration = Duration::from_secs(600);
+/// What an API server says of a family that it has no addresses of.
+const NOT_CONFIGURED: &str = "not configured on this cluster";
+
+/// Families that were refused, and when.
+#[derive(Debug, Default)]
+pub(super) struct Lacking(BTreeMap<IpFamily, Instant>);
+
+// === impl Lacking ===
+
+impl Lacking {
+    /// Learns from a refusal; says whether there was something to learn.
+    pub(super) fn learn(&mut self, refusal: &str, now: Instant) -> bool {
+        let refused = |family: &IpFamily| refusal.contains(&format!("\"{family}\": {NOT_CONFIGURED}"));
+        let mut learnt = false;
+        for family in [IpFamily::V4, IpFamily::V6].into_iter().filter(refused) {
+            learnt |= !self.has(family, now);
+            self.0.insert(family, now);
+        }
+        learnt
+    }
+
+    /// Forgets what a Service proves wrong; says whether there was something to forget.
+    pub(super) fn unlearn(&mut self, service: &Service) -> bool {
+        let before = self.0.len();
+        let has = |wanted: IpFamily| {
+            let mut addresses = service.spec.iter().flat_map(|spec| spec.cluster_ips.iter().flatten());
+            addresses.any(|address| family(address) == Some(wanted))
+        };
+        self.0.retain(|family, _| !has(*family));
+        self.0.len() < before
+    }
+
+    /// Whether the cluster lacks a family.
+    pub(super) fn has(&self, family: IpFamily, now: Instant) -> bool {
+        self.0.get(&family).is_some_and(|since| now.saturating_duration_since(*since) < WHILE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const REFUSAL: &str = r#"Service "derived-serve" is invalid: spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster"#;
+
+    fn service(addresses: &[&str]) -> Service {
+        serde_json::from_value(json!({ "spec": { "clusterIPs": addresses } })).unwrap()
+    }
+
+    #[test]
+    fn a_family_that_was_refused_is_tried_again_when_a_service_has_an_address_of_it() {
+        let now = Instant::now();
+        let mut lacking = Lacking::default();
+        assert!(
+            lacking.learn(REFUSAL, now) && lacking.has(IpFamily::V6, now) && !lacking.has(IpFamily::V4, now)
+        );
+        assert!(!lacking.learn(REFUSAL, now), "nothing new, so that the next attempt fails for good");
+        for other in [&["10.0.0.1"][..], &["None"], &[]] {
+            assert!(!lacking.unlearn(&service(other)) && lacking.has(IpFamily::V6, now), "{other:?}");
+        }
+        assert!(lacking.unlearn(&service(&["10.0.0.1", "fd00::1"])) && !lacking.has(IpFamily::V6, now));
+        assert!(
+            !lacking.unlearn(&service(&["fd00::1"])),
+            "everything is looked at once, not for each such Service"
+        );
+    }
+
+    #[test]
+    fn a_family_that_was_refused_is_tried_again_after_a_while_and_refused_anew() {
+        let now = Instant::now();
+        let mut lacking = Lacking::default();
+        lacking.learn(REFUSAL, now);
+        assert!(lacking.has(IpFamily::V6, now + WHILE / 2));
+        let later = now + WHILE;
+        assert!(!lacking.has(IpFamily::V6, later));
+        assert!(lacking.learn(REFUSAL, later) && lacking.has(IpFamily::V6, later + WHILE / 2));
+    }
+}
