@@ -1,7 +1,7 @@
 //! `cargo bed conformance`: runs a compiled conformance suite of the Multi-Cluster Services API against a fresh bed.
 //!
 //! The suite is given, never built here: any program that takes `--kubeconfig` and `--contexts` and leaves `report.html` and `report.yaml`
-//! in its working folder. [`Args::run`] ends as the suite ended.
+//! in its working folder. [`Args::run`] ends as the suite ended; one that leaves no report has failed.
 
 use std::{
     fs,
@@ -60,8 +60,13 @@ impl Args {
         let status =
             tokio::task::spawn_blocking(move || suite.status()).await?.context("failed to run it")?;
         tokio::task::spawn_blocking(move || drop(bed)).await?;
-        tell(&folder, status);
-        Ok(code(status))
+        let counts = counts(&fs::read_to_string(folder.join("report.yaml")).unwrap_or_default());
+        match counts {
+            Some((passed, total)) => say(format_args!("{passed} of {total} specs passed ({status})")),
+            None => say(format_args!("the suite left no report: it has failed ({status})")),
+        }
+        left(&folder).for_each(|report| println!("{}", report.display()));
+        Ok(code(status, counts.is_some()).into())
     }
 
     fn spec(&self) -> Spec {
@@ -98,15 +103,9 @@ fn prepare(reports: &Path) -> Result<PathBuf> {
     std::path::absolute(reports).context("failed to find the folder of the reports")
 }
 
-/// Says how it went and where the reports are.
-fn tell(folder: &Path, status: ExitStatus) {
-    match counts(&fs::read_to_string(folder.join("report.yaml")).unwrap_or_default()) {
-        Some((passed, total)) => say(format_args!("{passed} of {total} specs passed ({status})")),
-        None => say(format_args!("the suite left no report ({status})")),
-    }
-    for name in REPORTS {
-        println!("{}", folder.join(name).display());
-    }
+/// The reports that are there.
+fn left(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    REPORTS.iter().map(|name| folder.join(name)).filter(|report| report.is_file())
 }
 
 /// How many specs passed, of how many, as a report says.
@@ -115,14 +114,37 @@ fn counts(report: &str) -> Option<(u32, u32)> {
     Some((field("passed:")?, field("total:")?))
 }
 
-fn code(status: ExitStatus) -> ExitCode {
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.map_or(ExitCode::FAILURE, ExitCode::from)
+/// The suite's own exit code, but for one that says that all went well and shows nothing for it.
+fn code(status: ExitStatus, reported: bool) -> u8 {
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(0) if !reported => 1,
+        code => code.unwrap_or(1),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
+
+    #[test]
+    fn a_suite_that_leaves_no_report_has_failed_whatever_it_says() {
+        let ended = |code: i32| ExitStatus::from_raw(code << 8);
+        assert_eq!([code(ended(0), true), code(ended(0), false)], [0, 1]);
+        assert_eq!([code(ended(3), true), code(ended(3), false)], [3, 3]);
+        assert_eq!(code(ExitStatus::from_raw(9), true), 1, "killed");
+    }
+
+    #[test]
+    fn only_reports_that_are_there_are_told() {
+        let folder = std::env::temp_dir().join(format!("tombolo-left-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        assert_eq!(left(&folder).count(), 0);
+        fs::write(folder.join("report.yaml"), "passed: 1\n").unwrap();
+        assert_eq!(left(&folder).collect::<Vec<_>>(), [folder.join("report.yaml")]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn the_counts_are_those_of_the_whole_report_and_not_of_a_group() {

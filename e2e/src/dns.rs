@@ -30,7 +30,7 @@ pub fn additional(bed: &Bed, member: usize, kind: &str, name: &str) -> Result<An
 fn section(bed: &Bed, member: usize, section: &str, kind: &str, name: &str) -> Result<Answer> {
     let plane = bed.member(member);
     let mut dig = bed.node(&plane.name)?.command("dig");
-    dig.args(["+noall", "+comments", section, "+time=2", "+tries=1", "-t", kind, name]);
+    dig.args(["+noall", "+comments", section, "+time=3", "+tries=3", "-t", kind, name]);
     dig.arg(format!("@{}", plane.addresses.dns()));
     parse(&run(&mut dig)?)
 }
@@ -83,5 +83,19 @@ mod tests {
         assert_eq!(answer.status, "NOERROR");
         assert_eq!(answer.records, ["A 10.0.0.1", "SRV 0 100 80 a.b.svc.clusterset.local."]);
         assert!(parse("").is_err());
+    }
+
+    #[test]
+    fn the_zone_that_the_page_shows_is_the_one_that_is_asked_here_but_for_what_the_page_says() {
+        let block = |text: &'static str| -> Vec<&str> {
+            let lines = text.lines().map(str::trim).skip_while(|line| *line != "clusterset.local:53 {");
+            lines.take_while(|line| !["```", ".:53 {"].contains(line)).collect()
+        };
+        let page = include_str!("../../docs/dns.md");
+        let besides = ["errors", "loadbalance", "startup_timeout 1s"];
+        assert!(besides.iter().all(|line| page.contains(&format!("`{line}`"))));
+        let here = block(include_str!("node/coredns.yaml")).into_iter();
+        assert_eq!(here.filter(|line| !besides.contains(line)).collect::<Vec<_>>(), block(page));
+        assert_eq!(block(page).len(), 5);
     }
 }

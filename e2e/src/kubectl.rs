@@ -26,10 +26,12 @@ impl Kubectl {
         Self { program: program.to_owned(), kubeconfig, namespace: None }
     }
 
-    /// The same in a namespace, which is created.
+    /// The same in a namespace, which is created and can hold pods: none is admitted before the namespace has its ServiceAccount.
     pub fn in_namespace(self, namespace: &str) -> Result<Self> {
         self.run(&["create", "namespace", namespace])?;
-        Ok(Self { namespace: Some(namespace.to_owned()), ..self })
+        let inside = Self { namespace: Some(namespace.to_owned()), ..self };
+        inside.run(&["wait", "--for=create", "--timeout=90s", "serviceaccount/default"])?;
+        Ok(inside)
     }
 
     /// Runs it and gives back what it printed; what it complained about is in the error.

@@ -1,17 +1,11 @@
 //! Members of a bed's hub, made as users make them: by running `tombolo join`.
 
-use std::{
-    path::PathBuf,
-    process::{Command, Output},
-    sync::OnceLock,
-};
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 
 use crate::{bed::Bed, progress::say, tombolo::binary};
-
-static BINARY: OnceLock<PathBuf> = OnceLock::new();
 
 impl Bed {
     /// Runs a verb of `tombolo` as a user would, with all clusters in one kubeconfig and the hub as current context.
@@ -19,14 +13,7 @@ impl Bed {
         let kubeconfig = self.dir().join("all.kubeconfig");
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let run = move || -> Result<Output> {
-            let binary = match BINARY.get() {
-                Some(binary) => binary,
-                None => {
-                    let built = binary()?;
-                    BINARY.get_or_init(|| built)
-                }
-            };
-            let mut command = Command::new(binary);
+            let mut command = Command::new(binary()?);
             command.args(arguments).env("KUBECONFIG", kubeconfig).env("TOMBOLO_LOG", "warn");
             command.output().context("failed to run tombolo")
         };
@@ -46,7 +33,7 @@ impl Bed {
     }
 
     /// Makes all members of the bed members of its hub.
-    pub(crate) async fn join_all(&self) -> Result<()> {
+    pub async fn join_all(&self) -> Result<()> {
         let flags: Vec<_> = self.spec.join_flags.iter().map(String::as_str).collect();
         try_join_all(self.members.iter().map(|member| self.join(&member.name, &flags))).await?;
         say("the members joined");

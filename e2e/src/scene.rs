@@ -25,7 +25,7 @@ pub use self::manifest::{
 use crate::{bed::Bed, wait::until};
 
 /// How long something may take on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The hub among the places.
 pub const HUB: usize = 0;
 

@@ -7,11 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::{bed::Bed, progress::say, tools::Tool, wait::until};
 
+/// How long something may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where pods start for it, which takes seconds for each try.
+const WITH_PODS: Duration = Duration::from_secs(90);
 const A_MOMENT: Duration = Duration::from_secs(2);
 
 /// A bed on which a story is played, and how far it is.
@@ -68,6 +71,12 @@ impl Stage {
 
     /// Runs a command as it is shown, prints what it prints, and fails if it fails.
     pub async fn run(&self, line: &str) -> Result<String> {
+        let (text, ended) = self.try_run(line).await?;
+        ended.map(|()| text)
+    }
+
+    /// The same, and gives back what it printed although it failed.
+    pub async fn try_run(&self, line: &str) -> Result<(String, Result<()>)> {
         println!("$ {line}");
         let mut command = self.shell(line);
         let output =
@@ -76,17 +85,19 @@ impl Stage {
         print!("{text}");
         let complaint = String::from_utf8_lossy(&output.stderr);
         print!("{complaint}");
-        if !output.status.success() {
-            bail!("`{line}` failed ({}): {}", output.status, complaint.trim());
-        }
-        Ok(text)
+        let ended = match output.status.success() {
+            true => Ok(()),
+            false => Err(anyhow!("`{line}` failed ({}): {}", output.status, complaint.trim())),
+        };
+        Ok((text, ended))
     }
 
     /// Waits until something is so, and says how long that took.
     pub async fn see<T>(&mut self, what: &str, probe: impl AsyncFnMut(&Self) -> Result<T>) -> Result<T> {
         let started = Instant::now();
         let mut probe = probe;
-        let found = until(what, PATIENCE, async || probe(self).await).await?;
+        let patience = if self.has_nodes() { WITH_PODS } else { PATIENCE };
+        let found = until(what, patience, async || probe(self).await).await?;
         self.proven += 1;
         say(format_args!("✓ {what} (after {} ms)", started.elapsed().as_millis()));
         Ok(found)

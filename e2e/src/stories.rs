@@ -8,7 +8,7 @@ mod s004;
 
 use anyhow::{Result, ensure};
 
-use crate::stage::Stage;
+use crate::{stage::Stage, wait::Final};
 
 /// A story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,6 +36,14 @@ impl Story {
         }
     }
 
+    /// How many members it takes.
+    pub fn members(self) -> usize {
+        match self {
+            Self::Export | Self::ByHand => 2,
+            Self::ByPolicy => 3,
+        }
+    }
+
     /// Plays it.
     pub async fn play(self, stage: &mut Stage) -> Result<()> {
         match self {
@@ -46,14 +54,22 @@ impl Story {
     }
 }
 
-/// Runs the command of the documents that asks a service, until what it prints is as promised: endpoints take a moment to arrive.
+/// Runs the command of the documents that asks a service, until what it prints is as promised: endpoints take a moment to arrive. What
+/// can never be right is [`Final`], though another request of the same command failed.
 async fn answers(
     stage: &mut Stage,
     promise: &str,
     request: &str,
     holds: impl AsyncFn(&str) -> Result<()>,
 ) -> Result<()> {
-    stage.see(promise, async |stage| holds(&stage.run(request).await?).await).await
+    let judged = async |stage: &Stage| {
+        let (said, ended) = stage.try_run(request).await?;
+        match holds(&said).await {
+            Err(never) if never.is::<Final>() => Err(never),
+            judged => ended.and(judged),
+        }
+    };
+    stage.see(promise, judged).await
 }
 
 /// Fails unless the one slice with a label in a cluster is of IPv4, has so many endpoints and, if any, port 8090.

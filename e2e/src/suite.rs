@@ -4,13 +4,14 @@
 //! reported as ignored with the reason, never as passed.
 
 use std::{
+    fmt,
     panic::AssertUnwindSafe,
     pin::Pin,
     process::ExitCode,
     sync::{Arc, LazyLock},
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use futures::FutureExt;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::{runtime::Runtime, sync::OnceCell};
@@ -115,12 +116,27 @@ pub fn run_one_by_one(tests: Vec<Alone>) -> ExitCode {
 
 /// Runs a test on a bed of its own, and shows what was there if it fails.
 pub fn on_its_own_bed(name: &str, spec: Spec, test: impl AsyncFnOnce(Arc<Bed>) -> Result<()>) -> Result<()> {
-    Runtime::new()?.block_on(async {
-        let bed = Arc::new(Bed::start(spec, None).await?);
-        let outcome = AssertUnwindSafe(test(bed.clone())).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked, see above")));
-        outcome.inspect_err(|_| eprintln!("{}", dump(name, &bed)))
-    })
+    Runtime::new()?.block_on(aside(name, spec, test))
+}
+
+/// The same among tests that share a bed, which this one leaves alone: it is started for it, shown if it fails, and gone when it ends.
+pub async fn aside(name: &str, spec: Spec, test: impl AsyncFnOnce(Arc<Bed>) -> Result<()>) -> Result<()> {
+    let bed = Arc::new(Bed::start(spec, None).await.context(Aside)?);
+    let outcome = AssertUnwindSafe(test(bed.clone())).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked, see above")));
+    let outcome = outcome.inspect_err(|_| eprintln!("{}", dump(name, &bed))).context(Aside);
+    tokio::task::spawn_blocking(move || drop(bed)).await.context("the bed did not end")?;
+    outcome
+}
+
+/// Marks what went wrong on a bed of a test's own: the shared one does not tell why.
+#[derive(Debug)]
+struct Aside;
+
+impl fmt::Display for Aside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("on a bed of its own")
+    }
 }
 
 // === impl Needs ===
@@ -152,7 +168,9 @@ impl Shared {
         let outcome = AssertUnwindSafe(test(bed.clone())).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked, see above")));
         outcome.map_err(|e| {
-            eprintln!("{}", dump(name, &bed));
+            if !e.is::<Aside>() {
+                eprintln!("{}", dump(name, &bed));
+            }
             Failed::from(format!("{e:#}"))
         })
     }

@@ -5,6 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -248,14 +249,19 @@ async fn ask(port: u16, path: &str, headers: &str) -> Result<String> {
     Ok(answer)
 }
 
-/// The `tombolo` command of this checkout, built if it is not up to date; or `$TOMBOLO_BIN`.
+/// The `tombolo` command of this checkout, built if it is not up to date; or `$TOMBOLO_BIN`. One for all beds of a process.
 pub fn binary() -> Result<PathBuf> {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(known) = BINARY.get() {
+        return Ok(known.clone());
+    }
     if let Some(given) = std::env::var_os("TOMBOLO_BIN") {
         let given = PathBuf::from(given);
         ensure!(given.is_file(), "TOMBOLO_BIN names {}, which is no file", given.display());
         return Ok(given);
     }
-    build("tombolo", &[])
+    let built = build("tombolo", &[])?;
+    Ok(BINARY.get_or_init(|| built).clone())
 }
 
 /// Builds a program of this workspace and says where it is.

@@ -7,8 +7,10 @@ use std::{
 
 use anyhow::{Result, anyhow};
 
-/// Between two looks. Short: a bed's clusters answer in a millisecond or two.
+/// Between two looks at least. Short: a bed's clusters answer in a millisecond or two.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Between two looks at most, where not even more is asked for.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
 
 /// An error that waiting will not mend, such as a process that ended.
 #[derive(Debug)]
@@ -23,8 +25,15 @@ impl fmt::Display for Final {
 impl std::error::Error for Final {}
 
 /// Looks again and again until the probe succeeds, and gives back what it found. An error of the probe means "not yet"
-/// unless it is [`Final`]; the last one is told when the deadline passes.
-pub async fn until<T>(
+/// unless it is [`Final`]; the last one is told when the deadline passes. Looks that take long are as far apart as they take: who waits
+/// leaves the machine to what is waited for.
+pub async fn until<T>(what: &str, patience: Duration, probe: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    until_every(PAUSE, what, patience, probe).await
+}
+
+/// The same with looks that are so far apart at least: for those who wait in great numbers.
+pub async fn until_every<T>(
+    least: Duration,
     what: &str,
     patience: Duration,
     mut probe: impl AsyncFnMut() -> Result<T>,
@@ -33,18 +42,24 @@ pub async fn until<T>(
     let mut last = anyhow!("the first look got no answer");
     loop {
         // A probe that hangs must not outlast the deadline.
-        let left = patience.saturating_sub(started.elapsed());
+        let (look, left) = (Instant::now(), patience.saturating_sub(started.elapsed()));
         match tokio::time::timeout(left, probe()).await {
             Ok(Ok(found)) => return Ok(found),
             Ok(Err(over)) if over.is::<Final>() => return Err(over.context(what.to_owned())),
             Ok(Err(not_yet)) => last = not_yet,
             Err(_) => {}
         }
-        if started.elapsed() + PAUSE >= patience {
+        let pause = pause(least, look.elapsed());
+        if started.elapsed() + pause >= patience {
             return Err(last.context(format!("{what}: not so after {:.0?}", started.elapsed())));
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
     }
+}
+
+/// How far apart two looks are, by what is asked for and what the first took.
+fn pause(least: Duration, took: Duration) -> Duration {
+    took.min(LONG_PAUSE).max(least)
 }
 
 #[cfg(test)]
@@ -63,6 +78,16 @@ mod tests {
         });
         let error = format!("{:#}", error.await.unwrap_err());
         assert!(error.starts_with("it rains: not so after") && error.ends_with("the sky is blue"), "{error}");
+    }
+
+    #[test]
+    fn looks_that_take_long_are_as_far_apart_as_they_take_and_no_more_than_a_second() {
+        for (least, took, apart) in
+            [(50, 2, 50), (50, 250, 250), (50, 7000, 1000), (500, 2, 500), (2000, 2, 2000)]
+        {
+            let [least, took, apart] = [least, took, apart].map(Duration::from_millis);
+            assert_eq!(pause(least, took), apart, "a look of {took:?}, {least:?} apart at least");
+        }
     }
 
     #[tokio::test]

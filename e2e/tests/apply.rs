@@ -67,6 +67,7 @@ fn copy(template: &Value) -> Result<Rendered> {
     let uid = template["metadata"]["uid"].as_str().context("no UID")?;
     let origin = Origin { hub: HUB.into(), template: uid.into(), crd: None, object };
     let stamps = Stamps {
+        policy: None,
         policies: "p".into(),
         hub: HUB.into(),
         origin,

@@ -25,7 +25,7 @@ use tombolo_e2e::{
     process::run,
     suite, tests,
     tombolo::binary,
-    wait::until,
+    wait::{Final, until},
 };
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -188,11 +188,15 @@ async fn a_certificate_from_files_is_exchanged_when_they_change_and_what_cannot_
 
     fs::write(folder.join("certs.yaml"), "hosts: [127.0.0.1]\ndays: 5\n")?;
     run(Command::new(binary()?).arg("certs").arg("--dir").arg(&folder))?;
+    // By another authority, too: API servers have to hear of it before they are shown what it signed.
     until("the new certificate is in use", PATIENCE, async || {
+        let refused = |e| Final(format!("refused while certificates are exchanged: {e}"));
+        policies.create(&dry, &policy).await.map_err(refused)?;
         ensure!(expiry().await? != first, "it is the first one");
-        Ok(policies.create(&dry, &policy).await?)
+        Ok(())
     })
     .await?;
+    policies.create(&dry, &policy).await.context("with the new certificate")?;
     tokio::task::spawn_blocking(move || drop(own)).await?;
     Ok(())
 }

@@ -205,7 +205,7 @@ fn busy(folder: &Folder, flags: &[&str]) -> Result<Vec<Identity>> {
                 "rollout",
                 "status",
                 "deployment/echo",
-                "--timeout=60s",
+                "--timeout=180s",
             ])?;
         }
     }

@@ -33,7 +33,7 @@ macro_rules! tests {
 
 fn main() -> ExitCode {
     let mut tests: Vec<Alone> = tests![
-        2: what_a_hostile_member_says_is_refused_counted_and_told_and_nobody_else_is_hurt,
+        3: what_a_hostile_member_says_is_refused_counted_and_told_and_nobody_else_is_hurt,
         2: ranges_that_change_on_the_cluster_count_at_once,
         3: e2_an_address_outlives_restarts_reinstalls_and_a_move_to_another_cluster,
         3: a_hub_restarted_while_the_oldest_exporter_is_unreachable_changes_nothing,

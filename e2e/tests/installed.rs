@@ -107,7 +107,7 @@ async fn install_hub(bed: &Bed, helm: &Helm) -> Result<()> {
     ];
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     helm.install(bed, "host", Chart::Hub, &values)?;
-    host.run(&["rollout", "status", "deployment/tombolo-hub", "--timeout=120s"]).map(drop)
+    host.run(&["rollout", "status", "deployment/tombolo-hub", "--timeout=180s"]).map(drop)
 }
 
 /// Makes a cluster a member, with an agent that Helm installs.
@@ -116,7 +116,7 @@ async fn install_agent(bed: &Bed, helm: &Helm, member: &str) -> Result<()> {
     bed.join(member, &[]).await?;
     helm.install(bed, member, Chart::Agent, &[])?;
     let namespace = format!("--namespace={NAMESPACE}");
-    let line = ["rollout", "status", "deployment/tombolo-agent", "--timeout=120s", &namespace];
+    let line = ["rollout", "status", "deployment/tombolo-agent", "--timeout=180s", &namespace];
     bed.kubectl(member).run(&line).map(drop)
 }
 
@@ -135,7 +135,10 @@ async fn hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_s
     }
     let get = ["get", "service", "derived-serve", "-o", "jsonpath={.spec.clusterIP}"];
     let address = until("derived-serve is in member2", PATIENCE, async || importer.run(&get)).await?;
-    bed.kubectl("member1").run(&["rollout", "status", "deployment/serve", "--timeout=60s"])?;
+    let member1 = bed.kubectl("member1");
+    // The Service may get to member2 before the Deployment gets to member1.
+    member1.run(&["wait", "--for=create", "deployment/serve", "--timeout=180s"])?;
+    member1.run(&["rollout", "status", "deployment/serve", "--timeout=180s"])?;
     let image = format!("--image={}", images::REQUEST);
     let wanted = format!("--address={address}");
     let request = ["run", "-i", "--rm", "--restart=Never", &image, "request", "--", "--duration=3s", &wanted];
@@ -222,7 +225,7 @@ async fn a_hub_in_its_own_cluster_refuses_no_good_write_while_its_replicas_are_e
     helm.install(&bed, "host", Chart::Hub, &[])?;
     let host = bed.kubectl("host");
     let rollout = ["rollout", "status", "deployment/tombolo-hub", "--namespace=own"];
-    host.run(&[&rollout[..], &["--timeout=120s"]].concat())?;
+    host.run(&[&rollout[..], &["--timeout=180s"]].concat())?;
     until("it refuses what makes no sense", PATIENCE, async || refuses(&host)).await?;
 
     let client = &bed.host.as_ref().context("there is a host cluster")?.client;

@@ -1,7 +1,6 @@
 //! One writer among replicas, and clients that do not wait for ever: on real API servers, with processes that freeze and stop.
 
 use std::{
-    fs,
     path::Path,
     process::ExitCode,
     sync::Arc,
@@ -35,7 +34,7 @@ use tombolo_e2e::{
     bed::{Bed, Spec},
     process::Identity,
     suite, tests,
-    tombolo::{Component, Place, Role, binary},
+    tombolo::{Component, binary},
     wait::until,
 };
 
@@ -58,12 +57,9 @@ fn main() -> ExitCode {
 
 /// A hub beside the bed's own, in an election of its own.
 async fn hub(bed: &Bed, name: &str, lease: &str) -> Result<Component> {
-    let (folder, logs) = (bed.dir().join("state").join(name), bed.dir().join("logs").join(name));
-    fs::create_dir_all(folder.join("hub"))?;
     let binary = tokio::task::spawn_blocking(binary).await??;
     let flags = [format!("--lease-name={lease}"), format!("--lease-identity={name}")];
-    let place = Place { plane: &bed.hub, folder: &folder, logs: &logs };
-    Component::start(&binary, Role::Hub, "tombolo-hub", &flags, place).await
+    bed.start_hub(&binary, name, &flags).await
 }
 
 async fn leads(hub: &Component) -> Result<bool> {
@@ -123,7 +119,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once(bed: Arc<Bed>) -> Resu
         let next = hub(&bed, &format!("stopping-{round}"), "to-stop").await?;
         ensure!(!leads(&next).await?, "it leads beside another");
         identity(&leader)?.signal(Signal::TERM);
-        let took = lead(&next, Duration::from_secs(2)).await.context("the lead was not handed over")?;
+        let took = lead(&next, Duration::from_secs(1)).await.context("the lead was not handed over")?;
         eprintln!("a leader that was told to stop was replaced after {took:.2?}");
         leader = next;
     }

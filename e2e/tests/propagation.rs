@@ -64,6 +64,7 @@ fn main() -> ExitCode {
             a_policy_that_asks_for_it_takes_its_copies_along,
             copies_that_are_to_be_preserved_outlive_their_template,
             copies_that_are_to_be_preserved_outlive_their_template_and_policy_together,
+            what_a_policy_says_of_deletion_counts_though_it_never_reached_the_member,
             policy_and_template_deleted_together_leave_nothing,
             without_its_policy_a_copy_stays_follows_its_template_and_goes_with_it,
             //

@@ -19,6 +19,8 @@ mod quiet;
 mod replicas;
 #[path = "robustness/rights.rs"]
 mod rights;
+#[path = "robustness/twins.rs"]
+mod twins;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,7 @@ use self::{
     quiet::a_second_pass_writes_nothing,
     replicas::two_replicas_never_write_both_and_the_second_takes_over_in_time,
     rights::a_hub_that_may_not_read_deletes_nothing_and_goes_on_when_it_may,
+    twins::a_second_cluster_for_one_api_server_is_refused_and_costs_no_copy,
 };
 
 /// Tests with the number of members that each needs.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         2: a_hub_that_may_not_read_deletes_nothing_and_goes_on_when_it_may,
         2: an_api_server_that_lists_nothing_deletes_nothing,
         1: two_replicas_never_write_both_and_the_second_takes_over_in_time,
+        1: a_second_cluster_for_one_api_server_is_refused_and_costs_no_copy,
         1: a_token_that_expired_is_said_and_a_new_one_is_used_without_a_restart,
         0: a_hub_without_members_is_ready_and_quiet,
     ];

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             withdrawn_on_the_hub_it_goes_everywhere,
             //
             exported_on_the_hub_by_one_command_it_is_reachable_where_it_was_sent_and_nowhere_else,
-            exported_in_a_member_by_one_command_it_is_reachable_and_taken_back_by_another,
+            exported_in_a_member_by_one_command_it_is_offered_and_taken_back_by_another,
             an_export_that_cannot_be_is_refused_before_anything_is_written,
             a_command_that_waits_ends_when_it_is_interrupted,
             //
@@ -48,6 +48,8 @@ fn main() -> ExitCode {
             //
             one_endpoint_change_is_one_write_and_one_more_in_each_importer,
             imported_slices_that_somebody_edits_or_deletes_are_put_right,
+            a_slice_that_an_importer_refuses_keeps_no_others_back,
+            labels_of_imported_slices_that_somebody_edits_are_put_right_and_keep_nobody_back,
             c5_an_import_that_a_user_made_stays_the_users,
             //
             a2_b2_b4_c6_g16_all_exports_of_a_name_in_a_namespace_are_one_service_everywhere,
@@ -60,7 +62,8 @@ fn main() -> ExitCode {
             g2_g3_g10_g11_g12_all_that_differs_is_told_at_once_the_oldest_wins_and_its_end_is_told,
             g4_the_import_goes_on_with_what_is_left_when_the_winner_leaves,
             g6_a_named_and_an_unnamed_port_make_a_service_whose_ports_all_have_names,
-            g8_port_names_that_swap_between_clusters_reach_the_right_ports,
+            g8_port_names_that_swap_between_clusters_lead_to_the_older_ones_pods_only,
+            g8_every_importer_serves_the_same_of_a_cluster_that_cluster_itself_too,
             f6_f8_slices_are_in_the_services_namespace_of_every_importer_the_exporter_too,
         ],
     )

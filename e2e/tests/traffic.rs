@@ -17,23 +17,33 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Result;
 use tombolo_e2e::{
     bed::{Bed, Spec},
-    suite::{self, Test},
+    suite::{self, Outcome, Test},
     tests,
 };
 
 use self::traffic::{fields::*, off, rows::*, spec_import::*, spec_traffic::*, stories::*};
 
+/// Tests that cannot share the bed, each with what its own is made of.
+macro_rules! aside {
+    ($(($spec:expr, $test:ident)),* $(,)?) => {
+        vec![$((stringify!($test), (|_| Box::pin(suite::aside(stringify!($test), $spec, $test))) as fn(Arc<Bed>) -> Outcome)),*]
+    };
+}
+
 /// As many tests at a time: they mostly wait.
 const AT_A_TIME: usize = 6;
 
 fn main() -> ExitCode {
-    let own_beds = tests![
-        story_004_the_request_pod_in_member2_prints_member1s_line_every_second,
-        story_002_two_clusters_by_hand_share_one_address_without_any_hub,
-        without_the_exchange_each_spec_that_expects_an_import_fails,
-        with_dual_stack_both_families_are_served_where_there_are_both,
-        k1_k3_a_cluster_is_known_by_its_property_and_no_two_may_have_one,
-        k2_k4_k5_a_member_says_in_which_clusterset_it_is_for_as_long_as_it_is,
+    let own_beds = aside![
+        (Spec::nodes(3), story_004_the_request_pod_in_member2_prints_member1s_line_every_second),
+        (Spec::nodes(2).bare(), story_002_two_clusters_by_hand_share_one_address_without_any_hub),
+        (off::spec(), without_automatic_imports_each_spec_that_expects_one_fails),
+        (
+            Spec { dual_stack: true, ..Spec::nodes(3) }.joined(),
+            with_dual_stack_both_families_are_served_where_there_are_both
+        ),
+        (Spec::api(2), k1_k3_a_cluster_is_known_by_its_property_and_no_two_may_have_one),
+        (Spec::api(1), k2_k4_k5_a_member_says_in_which_clusterset_it_is_for_as_long_as_it_is),
     ];
     let shared = tests![
         story_000_an_exported_service_answers_by_its_name_in_the_other_cluster,
@@ -99,6 +109,6 @@ fn specs() -> Vec<Test> {
     ]
 }
 
-async fn without_the_exchange_each_spec_that_expects_an_import_fails(_: Arc<Bed>) -> Result<()> {
-    off::each_spec_that_expects_an_import_fails(specs()).await
+async fn without_automatic_imports_each_spec_that_expects_one_fails(bed: Arc<Bed>) -> Result<()> {
+    off::each_spec_that_expects_an_import_fails(bed, specs()).await
 }

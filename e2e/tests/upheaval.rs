@@ -164,6 +164,8 @@ async fn nothing_is_deleted_because_the_kind_of_policies_was_deleted_and_made_ag
 ) -> Result<()> {
     let mut turn = Turn::take(&bed, "policies-again", &[]).await?;
     sent(&turn.scene, along(places("p", &["ConfigMap one"], &[1, 2]))).await?;
+    turn.scene.apply(HUB, [config_map("two", json!({})), places("q", &["ConfigMap two"], &[1, 2])]).await?;
+    turn.scene.arrives(&[1, 2], "ConfigMap two").await?;
     let before = turn.scene.field(1, "ConfigMap one", "/metadata/uid").await?;
     let crd = "CustomResourceDefinition propagationpolicies.policy.karmada.io";
     turn.scene.delete(HUB, &[crd]).await?;
@@ -178,9 +180,11 @@ async fn nothing_is_deleted_because_the_kind_of_policies_was_deleted_and_made_ag
     turn.scene.find(2, "ConfigMap one").await?;
     // What is applied again holds again. It takes away only what it has placed itself: with fewer policies than before, the others
     // may just not have been applied again yet.
-    turn.scene.apply(HUB, [places("p", &["ConfigMap one"], &[1])]).await?;
+    let fewer = [places("p", &["ConfigMap one"], &[1]), places("q", &["ConfigMap two"], &[1])];
+    turn.scene.apply(HUB, fewer).await?;
     turn.scene.settles().await?;
     turn.scene.find(2, "ConfigMap one").await?;
+    turn.scene.find(2, "ConfigMap two").await?;
     let placed_by = turn.scene.field(2, "ConfigMap one", "/metadata/annotations").await?;
     turn.scene.apply(HUB, [places("p", &["ConfigMap one"], &[1, 2])]).await?;
     until("the new policies have placed it", PATIENCE, async || {

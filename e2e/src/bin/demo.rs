@@ -72,7 +72,7 @@ impl Cli {
     }
 
     async fn tell(&self, story: Story) -> Result<Bed> {
-        let bed = Bed::start(Spec { nodes: self.nodes, ..Spec::api(3) }, None).await?;
+        let bed = Bed::start(Spec { nodes: self.nodes, ..Spec::api(story.members()) }, None).await?;
         let tombolo = tokio::task::spawn_blocking(tombolo::binary).await??;
         let mut stage = Stage::new(bed, tombolo, story.number());
         let outcome = story.play(&mut stage).await;

@@ -15,7 +15,7 @@ pub(super) async fn play(stage: &mut Stage) -> Result<()> {
     stage.run("kubectl --context member1 create ns monti").await?;
     stage.run("kubectl --context member1 apply -f 1-workload.yaml").await?;
     if stage.has_nodes() {
-        stage.run("kubectl --context member1 -n monti rollout status deployment/monti-deployment-server --timeout=60s").await?;
+        stage.run("kubectl --context member1 -n monti rollout status deployment/monti-deployment-server --timeout=180s").await?;
         stage.run("kubectl --context member1 -n monti get pods").await?;
     }
 

@@ -34,6 +34,12 @@ pub(crate) async fn what_this_cluster_exports_and_imports_is_served_by_its_own_e
     ] {
         ensure!(labels.get(key).is_some_and(|found| found == value), "{key}: {labels:?}");
     }
+    // What was made while this cluster was called otherwise goes.
+    let mut former = slice("serve-east-0123456789", "derived-serve", 1);
+    former["metadata"]["labels"] = json!(labels);
+    former["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"] = json!("east");
+    scene.apply(HERE, [former]).await?;
+    sizes(&scene, HERE, IMPORTED, &[2]).await?;
     settles(&scene, HERE).await?;
     let mark = bed.audit("member1").mark()?;
     scene.apply(HERE, [slice("by-hand", "serve", 3)]).await?;

@@ -146,6 +146,25 @@ pub(crate) async fn values_that_make_no_sense_are_refused_in_clear_words(bed: Ar
     Ok(())
 }
 
+pub(crate) async fn an_empty_list_of_namespaces_is_said_to_the_hub_as_one(bed: Arc<Bed>) -> Result<()> {
+    let helm = Helm::on(&bed).await?;
+    for (value, flag, default) in [
+        ("hub.autoImportNamespaces", "--auto-import-namespaces", "*"),
+        ("hub.excludedNamespaces", "--excluded-namespaces", "kube-*"),
+    ] {
+        for (given, wanted) in [(None, default), (Some("[]"), ""), (Some("[\"a\",\"b-*\"]"), "a,b-*")] {
+            let given = given.map(|given| format!("{value}:={given}"));
+            let values: Vec<_> = given.iter().map(String::as_str).collect();
+            let all = helm.objects(Chart::Hub, &values)?;
+            let pod = only(&all, "Deployment")?;
+            let args = items(pod, "/spec/template/spec/containers/0/args").filter_map(Value::as_str);
+            let said: Vec<_> = args.filter_map(|arg| arg.strip_prefix(flag)?.strip_prefix('=')).collect();
+            ensure!(said == [wanted], "{values:?}: {flag} is {said:?}, not {wanted:?}");
+        }
+    }
+    Ok(())
+}
+
 pub(crate) async fn no_role_has_a_wildcard_unless_one_asks_for_all(bed: Arc<Bed>) -> Result<()> {
     let helm = Helm::on(&bed).await?;
     let wildcards = |chart, values: &[&str]| -> Result<Vec<String>> {

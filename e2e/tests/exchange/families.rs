@@ -55,14 +55,24 @@ pub(crate) async fn b8_e1_e5_f11_g14_families_are_those_of_the_exports_that_an_i
     }
     let before = address(&scene, 2).await?;
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    // One that lacks the family of the first address is not reached by it, and takes it from nobody.
+    let ports = json!([{ "name": "http", "port": 80, "targetPort": 8080 }]);
+    let one = || [object("Service", "serve", json!({ "spec": { "ports": ports } })), export()];
+    scene.apply(3, one()).await?;
+    for member in [1, 3] {
+        condition(&scene, member, "ServiceExport serve", ("Conflict", "True", "IPFamilyConflict")).await?;
+    }
+    families(&scene, 2, &["IPv4", "IPv6"]).await?;
+    ensure!(address(&scene, 2).await? == before, "its address changed");
+    scene.delete(3, &["ServiceExport serve"]).await?;
+    condition(&scene, 1, "ServiceExport serve", ("Conflict", "False", "NoConflicts")).await?;
     // Through the family that both have all pods are reached: no conflict.
     exported(&scene, 2, &[("http", 80)], 1).await?;
     condition(&scene, 2, "ServiceExport serve", ("Conflict", "False", "NoConflicts")).await?;
     ensure!(address(&scene, 2).await? == before, "its address changed");
     // One that has neither of them in common with the older ones is not reached by anybody.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    let ports = json!([{ "name": "http", "port": 80, "targetPort": 8080 }]);
-    scene.apply(3, [object("Service", "serve", json!({ "spec": { "ports": ports } })), export()]).await?;
+    scene.apply(3, one()).await?;
     for member in [1, 2, 3] {
         condition(&scene, member, "ServiceExport serve", ("Conflict", "True", "IPFamilyConflict")).await?;
     }

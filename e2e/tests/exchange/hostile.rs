@@ -14,9 +14,10 @@ use tombolo_e2e::{
 use super::ground::Fleet;
 use crate::words::*;
 
-/// The member that lies, and one that does not.
+/// The member that lies, one that does not, and one that gets of both what the hub writes.
 const LIAR: usize = 1;
 const HONEST: usize = 2;
+const THIRD: usize = 3;
 const CLUSTER: &str = "Cluster member1";
 
 /// What the liar says, for what reason it is refused, and in which words.
@@ -60,6 +61,12 @@ fn lies(good: &Value, export: &Value) -> Vec<Lie> {
         (0..10_000).map(|number| format!("10.1.{}.{}", number / 250, number % 250 + 1)).collect();
     let mut elsewhere = good.clone();
     elsewhere["metadata"]["namespace"] = "kube-system".into();
+    let mut host = good.clone();
+    host["endpoints"][0]["hostname"] = "a.b".into();
+    let mut protocol = good.clone();
+    protocol["ports"][0]["appProtocol"] = "a//b".into();
+    let mut twice = good.clone();
+    twice["ports"] = json!([good["ports"][0], good["ports"][0]]);
     let huge = "x".repeat(5 << 20);
     let record = json!({ "metadata": { "annotations": { "tombolo.dev/export-record": huge } } });
     let labels = json!({ "spec": { "exportedLabels": { "a": huge } } });
@@ -71,6 +78,10 @@ fn lies(good: &Value, export: &Value) -> Vec<Lie> {
         (one("IPv6", "ff02::1"), "address", "ff02::1 is a multicast address"),
         (one("IPv4", "10.77.0.1"), "range", "10.77.0.1 is in none of the cluster's endpoint ranges"),
         (elsewhere, "namespace", "the namespace kube-system takes no part"),
+        (host, "garbage", "\"a.b\" names no host"),
+        (protocol, "garbage", "\"a//b\" is no protocol"),
+        (twice, "garbage", "two ports of the name \"http\""),
+        (labelled("tombolo.dev/source", "other"), "claim", "of the service \"other\""),
         (with_addresses(good, "IPv4", &many), "size", "10000 endpoints"),
         (labelled("absurd", &huge), "size", "bytes of labels"),
         (with(export.clone(), record), "size", "of annotations"),
@@ -94,13 +105,15 @@ pub(crate) async fn what_a_hostile_member_says_is_refused_counted_and_told_and_n
     bed: Arc<Bed>,
 ) -> Result<()> {
     let fleet = Fleet::start(bed).await?;
-    let scene = fleet.scene("shop", &[LIAR, HONEST]).await?;
+    let scene = fleet.scene("shop", &[LIAR, HONEST, THIRD]).await?;
     let ranges = json!({ "metadata": { "annotations": { "tombolo.dev/endpoint-cidrs": "10.1.0.0/16" } } });
     scene.edit(HUB, CLUSTER, ranges).await?;
     let proxy = before(&fleet, &scene, LIAR).await?;
     exported(&scene, LIAR, &[("http", 80)], 1).await?;
     let good = "member1 http:8080 10.1.0.1";
-    reaches(&scene, HONEST, &[good]).await?;
+    for member in [HONEST, THIRD] {
+        reaches(&scene, member, &[good]).await?;
+    }
     trusted(&scene, ("True", "AllBelieved")).await?;
 
     let export = scene.find(LIAR, "ServiceExport serve").await?;
@@ -116,10 +129,7 @@ pub(crate) async fn what_a_hostile_member_says_is_refused_counted_and_told_and_n
         .await
         .with_context(|| format!("{reason}, {words}"))?;
         ensure!(counted(&fleet, reason).await? == before + 1, "it is not counted as {reason}");
-        others_are_served(&scene).await?;
-        reaches(&scene, HONEST, &[good, "member2 http:8080 10.2.0.1"]).await?;
-        scene.delete(HONEST, &["ServiceExport serve"]).await?;
-        reaches(&scene, HONEST, &[good]).await?;
+        others_are_served(&scene, good).await.with_context(|| format!("{reason}, {words}"))?;
         proxy.tell_the_truth();
         trusted(&scene, ("True", "AllBelieved")).await?;
     }
@@ -129,10 +139,22 @@ pub(crate) async fn what_a_hostile_member_says_is_refused_counted_and_told_and_n
     events(&fleet).await
 }
 
-/// While the liar lies, somebody else's service comes and goes.
-async fn others_are_served(scene: &Scene) -> Result<()> {
+/// While the liar lies, somebody else's service comes, changes and goes.
+async fn others_are_served(scene: &Scene, good: &str) -> Result<()> {
     exported(scene, HONEST, &[("http", 80)], 1).await?;
-    condition(scene, HONEST, "ServiceExport serve", ("Ready", "True", "Exported")).await.map(drop)
+    condition(scene, HONEST, "ServiceExport serve", ("Ready", "True", "Exported")).await?;
+    for member in [HONEST, THIRD] {
+        reaches(scene, member, &[good, "member2 http:8080 10.2.0.1"]).await?;
+    }
+    scene.apply(HONEST, [slice(HONEST, &[("http", 80)], 2)]).await?;
+    for member in [HONEST, THIRD] {
+        reaches(scene, member, &[good, "member2 http:8080 10.2.0.1,10.2.0.2"]).await?;
+    }
+    scene.delete(HONEST, &["ServiceExport serve"]).await?;
+    for member in [HONEST, THIRD] {
+        reaches(scene, member, &[good]).await?;
+    }
+    Ok(())
 }
 
 /// There are events of both kinds on the Cluster.

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Event;
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
 use rustix::process::Signal;
 use serde_json::json;
 use tombolo_e2e::{
@@ -145,13 +150,23 @@ async fn forbid(scene: &Scene, member: usize) -> Result<()> {
 pub(crate) async fn fault_09_the_member_refuses_it(bed: Arc<Bed>) -> Result<()> {
     let scene = scene(&bed, "refuses", &[1]).await?;
     forbid(&scene, 1).await?;
-    // Its policy tells of the first that failed; the other's own event tells of the other.
     let two = config_map("two", json!({ "a": "b" }));
-    scene.apply(HUB, [one(), two, places("p", &["ConfigMap one", "ConfigMap two"], &[1])]).await?;
-    for name in ["configmap/one", "configmap/two"] {
-        begins(&scene, name, &["is not well: in member1:", "the house does not like that"]).await?;
+    let account = object("ServiceAccount", "welcome", json!({}));
+    let all = ["ConfigMap one", "ConfigMap two", "ServiceAccount welcome"];
+    scene.apply(HUB, [one(), two, account, places("p", &all, &[1])]).await?;
+    let events: Api<Event> = Api::namespaced(bed.hub.client.clone(), &scene.namespace);
+    // Events are kept for an hour only: nothing depends on them.
+    for _ in ["with its event", "without"] {
+        for name in ["configmap/one", "configmap/two"] {
+            let text =
+                begins(&scene, name, &["is not well: in member1:", "the house does not like that"]).await?;
+            ensure!(!text.contains("objects of PropagationPolicy"), "it is about the object itself: {text}");
+        }
+        events.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
     }
-    Ok(())
+    begins(&scene, "serviceaccount/welcome", &["is well: it is in member1 by PropagationPolicy"])
+        .await
+        .map(drop)
 }
 
 pub(crate) async fn fault_10_a_member_that_does_not_answer(bed: Arc<Bed>) -> Result<()> {

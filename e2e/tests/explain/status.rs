@@ -137,6 +137,7 @@ pub(crate) async fn exit_codes_are_as_they_are_documented(bed: Arc<Bed>) -> Resu
         (&["explain", "nokind/three"], 1),
         (&["explain", "configmap/one", "-n", "codes", "--hub-context", "nobody"], 1),
         (&["explain"], 2),
+        (&["explain", "three"], 2),
         (&["status", "-n", "codes"], 0),
         (&["status", "--hub-kubeconfig", "/nowhere"], 1),
         (&["status", "-n", "codes", "-A"], 2),

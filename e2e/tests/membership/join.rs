@@ -1,12 +1,12 @@
 //! What join makes, and the way in by hand.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, process::ExitStatus, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client};
 use tombolo::{api::Cluster, membership::member};
-use tombolo_e2e::{bed::Bed, wait::until};
+use tombolo_e2e::{bed::Bed, tombolo::binary, wait::until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -97,7 +97,24 @@ pub(super) async fn a1_join_makes_what_it_says_and_a_second_join_changes_nothing
     bed.kubectl("member1").run(&["delete", "clusterrolebinding", "tombolo-hub"])?;
     let again = String::from_utf8(bed.tombolo(&line).await?.stdout)?;
     ensure!(again.contains("created ClusterRoleBinding tombolo-hub\n"), "it said {again}");
+    works(&bed, "member1").await?;
+
+    // Also where nobody reads what it says any more, on either way.
+    bed.kubectl("member1").run(&["delete", "clusterrolebinding", "tombolo-hub"])?;
+    let ended = unread(&bed, &line).await?;
+    ensure!(ended.success(), "it ended with {ended}");
     works(&bed, "member1").await
+}
+
+/// Runs `tombolo` for readers that are gone.
+async fn unread(bed: &Bed, line: &[&str]) -> Result<ExitStatus> {
+    let binary = tokio::task::spawn_blocking(binary).await??;
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let mut command = tokio::process::Command::new(binary);
+    command.args(line).env("KUBECONFIG", bed.dir().join("all.kubeconfig"));
+    command.stdout(writer.try_clone()?).stderr(writer);
+    Ok(command.status().await?)
 }
 
 /// Fails unless the way that the hub has into a member leads there.

@@ -59,6 +59,22 @@ pub(crate) async fn copies_that_are_to_be_preserved_outlive_their_template(bed: 
     scene.still_says(1, "ConfigMap one", "/data/a", "b").await
 }
 
+pub(crate) async fn what_a_policy_says_of_deletion_counts_though_it_never_reached_the_member(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "preserved-late").await?;
+    sent(&scene, places("p", &["ConfigMap one"], &[1, 2])).await?;
+    let suspended = json!({ "dispatchingOnClusters": { "clusterNames": ["member2"] } });
+    let policy = with(preserving(), json!({ "spec": { "suspension": suspended } }));
+    scene.apply(HUB, [policy]).await?;
+    let mark = "/metadata/annotations/tombolo.dev~1preserve-on-deletion";
+    scene.says(1, "ConfigMap one", mark, "true").await?;
+    scene.still_says(2, "ConfigMap one", mark, Value::Null).await?;
+    scene.delete(HUB, &["ConfigMap one"]).await?;
+    is_let_go(&scene, 1, "ConfigMap one").await?;
+    is_let_go(&scene, 2, "ConfigMap one").await
+}
+
 pub(crate) async fn copies_that_are_to_be_preserved_outlive_their_template_and_policy_together(
     bed: Arc<Bed>,
 ) -> Result<()> {

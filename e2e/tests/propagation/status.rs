@@ -17,12 +17,14 @@ pub(crate) async fn a_policy_says_where_its_objects_are(bed: Arc<Bed>) -> Result
     scene.apply(HUB, [places("p", &["ConfigMap"], &[1, 2])]).await?;
     scene.reports("PropagationPolicy p", "NothingSelected", &["\"matched\":0"]).await?;
     scene.apply(HUB, [config_map("one", json!({})), config_map("two", json!({}))]).await?;
-    let clusters = json!([{ "name": "member1", "applied": 2, "failed": 0 }, { "name": "member2", "applied": 2, "failed": 0 }]);
+    let outcome =
+        |name: &str, number: u8| json!({ "name": name, "wanted": number, "applied": number, "failed": 0 });
+    let clusters = json!([outcome("member1", 2), outcome("member2", 2)]);
     scene.says(HUB, "PropagationPolicy p", "/status/clusters", clusters).await?;
     scene.says(HUB, "PropagationPolicy p", "/status/matched", 2).await?;
     scene.says(HUB, "PropagationPolicy p", "/status/conditions/0/status", "True").await?;
     scene.apply(HUB, [places("p", &["ConfigMap one"], &[1])]).await?;
-    let clusters = json!([{ "name": "member1", "applied": 1, "failed": 0 }]);
+    let clusters = json!([outcome("member1", 1)]);
     scene.says(HUB, "PropagationPolicy p", "/status/clusters", clusters).await?;
     let generation = scene.field(HUB, "PropagationPolicy p", "/metadata/generation").await?;
     scene.still_says(HUB, "PropagationPolicy p", "/status/observedGeneration", generation).await?;
@@ -66,8 +68,10 @@ pub(crate) async fn a_failure_is_said_in_the_members_own_words_and_once(bed: Arc
     let template = |a: &str| config_map("one", json!({ "forbidden": "yes", "a": a }));
     scene.apply(HUB, [template("1"), places("p", &["ConfigMap one"], &[1, 2])]).await?;
     scene.reports("PropagationPolicy p", "Failed", &["member1", "the house does not like that"]).await?;
-    let failed = json!({ "applied": 1, "failed": 0 });
-    scene.says(HUB, "PropagationPolicy p", "/status/clusters/1", with_name(failed, "member2")).await?;
+    let well = json!({ "name": "member2", "wanted": 1, "applied": 1, "failed": 0 });
+    scene.says(HUB, "PropagationPolicy p", "/status/clusters/1", well).await?;
+    let one = "ConfigMap failure/one";
+    scene.says(HUB, "PropagationPolicy p", "/status/clusters/0/failures/0/object", one).await?;
     // It fails again and again; that is news once.
     for a in ["2", "3", "4"] {
         scene.apply(HUB, [template(a)]).await?;
@@ -79,11 +83,6 @@ pub(crate) async fn a_failure_is_said_in_the_members_own_words_and_once(bed: Arc
     scene.apply(HUB, [config_map("one", json!({ "a": "5" }))]).await?;
     scene.arrives(&[1], "ConfigMap one").await?;
     scene.reports("PropagationPolicy p", "Propagated", &[]).await
-}
-
-fn with_name(mut outcome: Value, name: &str) -> Value {
-    outcome["name"] = name.into();
-    outcome
 }
 
 pub(crate) async fn one_object_that_a_member_refuses_does_not_cut_it_off(bed: Arc<Bed>) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use tombolo_e2e::{
     bed::Bed,
@@ -43,23 +44,27 @@ pub(crate) async fn scaling_1_3_0_2_fails_no_request_while_there_is_a_pod(bed: A
         Ok(())
     })
     .await?;
-    load.none_failed("scale 1 → 3", since)?;
+    load.none_failed("scale 1 → 3", since).await?;
 
-    let since = load.mark()?;
+    let (since, told) = (load.mark()?, Timestamp::now());
     scaled(&scene, 1, 0).await?;
     load.until("nobody answers", |answers| {
         ensure!(answers.iter().rev().take(20).all(|answer| answer.cluster.is_none()), "somebody does");
         Ok(())
     })
     .await?;
-    load.tell("scale 3 → 0, until nobody answers", since)?;
+    let failed = load.tell("scale 3 → 0, until nobody answers", since).await?;
+    let lame_duck = LAME_DUCK.try_into()?;
+    // Pods that were told to end serve on for a while, and are asked for as long.
+    let early = failed.iter().find(|answer| answer.at.duration_since(told) < lame_duck);
+    ensure!(early.is_none(), "told to end at {told}, and while there were pods: {early:?}");
     scaled(&scene, 1, 2).await?;
     load.until("two pods answer", |answers| {
         ensure!(pods(answers, 60) == 2, "{} pods answer", pods(answers, 60));
         Ok(())
     })
     .await?;
-    let failed = load.tell("scale 0 → 2, until two pods answer", since)?;
+    let failed = load.tell("scale 0 → 2, until two pods answer", since).await?;
     let answers = load.answers()?;
     let last_failed = answers.iter().rposition(|answer| answer.cluster.is_none()).unwrap_or_default();
     let first_again = last_failed + 1;
@@ -88,7 +93,7 @@ pub(crate) async fn a_rolling_update_fails_no_request(bed: Arc<Bed>) -> Result<(
     member1.run(&["rollout", "status", namespace, "deployment/serve", "--timeout=120s"])?;
     let updated = load.mark()?;
     load.until("the new pods answer", |answers| all_well(&answers[updated..], 100)).await?;
-    load.none_failed("rolling update of 3 pods", since)?;
+    load.none_failed("rolling update of 3 pods", since).await?;
     load.end().await
 }
 
@@ -119,7 +124,7 @@ pub(crate) async fn a_move_by_one_edit_of_a_policy_keeps_the_address(bed: Arc<Be
     load.until("member2 answers alone", |answers| answered_by(answers, 100, |cluster| cluster == node(2)))
         .await?;
     let took = began.elapsed();
-    let failed = load.tell("a move by one edit", since)?;
+    let failed = load.tell("a move by one edit", since).await?;
     say(format_args!("a move by one edit: member2 alone after {:.1} s", took.as_secs_f64()));
     ensure!(address(&scene, 3).await? == before, "the address changed");
     // No request fails once member 2 has answered.
@@ -144,7 +149,7 @@ pub(crate) async fn a_move_by_two_edits_of_a_policy_fails_no_request(bed: Arc<Be
     placed(&scene, &[2]).await?;
     load.until("member2 answers alone", |answers| answered_by(answers, 100, |cluster| cluster == node(2)))
         .await?;
-    load.none_failed("a move by two edits", since)?;
+    load.none_failed("a move by two edits", since).await?;
     ensure!(address(&scene, 3).await? == before, "the address changed");
     load.end().await
 }

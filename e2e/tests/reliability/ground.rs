@@ -1,8 +1,9 @@
 //! What these tests share: Tombolo's processes, which can be stopped and started, and the workload that is asked.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tombolo_e2e::{
@@ -32,13 +33,8 @@ impl Fleet {
         bed.prepare_hub()?;
         let mut this = Self { binary, hub: None, agents: Vec::new() };
         this.start_hub(bed).await?;
-        for member in 1..=bed.members.len() {
-            bed.prepare_member(member)?;
-        }
         this.start_agents(bed).await?;
-        for member in &bed.members {
-            bed.join(&member.name, &[]).await?;
-        }
+        bed.join_all().await?;
         this.until_ready(bed).await?;
         Ok(this)
     }
@@ -57,11 +53,8 @@ impl Fleet {
 
     /// Starts all agents.
     pub(crate) async fn start_agents(&mut self, bed: &Bed) -> Result<()> {
-        for member in 1..=bed.members.len() {
-            let agent =
-                bed.start_agent(&self.binary, member, "tombolo-agent", &[], Manner::default()).await?;
-            self.agents.push(agent);
-        }
+        let start = |member| bed.start_agent(&self.binary, member, "tombolo-agent", &[], Manner::default());
+        self.agents = try_join_all((1..=bed.members.len()).map(start)).await?;
         Ok(())
     }
 
@@ -111,11 +104,14 @@ pub(crate) async fn scene(bed: &Arc<Bed>, namespace: &str) -> Result<Scene> {
     Ok(scene)
 }
 
-/// Pods that say on which node they are, and go on serving for five seconds after they were told to end.
+/// How long pods go on serving after they were told to end.
+pub(crate) const LAME_DUCK: Duration = Duration::from_secs(5);
+
+/// Pods that say on which node they are, and go on serving for a while after they were told to end.
 pub(crate) fn server(replicas: u32) -> Value {
     let node = json!({ "fieldRef": { "fieldPath": "spec.nodeName" } });
     let pod = json!({ "containers": [{
-        "name": "serve", "image": images::ECHO, "args": ["--lame-duck=5s"],
+        "name": "serve", "image": images::ECHO, "args": [format!("--lame-duck={}s", LAME_DUCK.as_secs())],
         "env": [{ "name": "CLUSTER", "valueFrom": node }],
         "readinessProbe": { "httpGet": { "path": "/", "port": 8080 }, "periodSeconds": 1 },
     }] });

@@ -1,16 +1,20 @@
 //! A steady load: a pod that asks a name fifty times a second, each time by a new connection, and a look at every answer.
 
 use std::{
+    cell::{Ref, RefCell},
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    fs::{self, File},
+    io::{Read, Seek, SeekFrom},
+    path::PathBuf,
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tombolo_e2e::{
-    bed::Bed,
     images,
+    process::{self, Process},
     progress::say,
     scene::{Scene, object},
     wait::until,
@@ -22,6 +26,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
+    /// When it was told.
+    pub(crate) at: Timestamp,
     /// The cluster that answered; none if the request failed.
     pub(crate) cluster: Option<String>,
     /// The pod that did.
@@ -32,9 +38,19 @@ pub(crate) struct Answer {
 
 /// A pod that asks all the time.
 pub(crate) struct Load {
-    bed: Arc<Bed>,
     scene: Scene,
     member: usize,
+    log: RefCell<Log>,
+}
+
+/// What the pod printed so far: one kubectl follows it into a file, and only what is new there is read.
+struct Log {
+    file: PathBuf,
+    follower: Option<Process>,
+    /// How many bytes of the file, and lines of the pod in it, were read.
+    read: u64,
+    lines: usize,
+    answers: Vec<Answer>,
 }
 
 // === impl Load ===
@@ -51,10 +67,18 @@ impl Load {
             "--timeout=3s",
             "--ports-once",
         ];
-        let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [
+        // A lookup is one of the whole name, and asks again after a second: a datagram may get lost on a busy machine.
+        let options = json!([
+            { "name": "ndots", "value": "1" }, { "name": "timeout", "value": "1" }, { "name": "attempts", "value": "3" },
+        ]);
+        let pod = json!({ "spec": { "restartPolicy": "Never", "dnsConfig": { "options": options }, "containers": [
             { "name": "load", "image": images::REQUEST, "args": args },
         ] } });
-        let this = Self { bed: scene.bed.clone(), scene: scene.clone(), member };
+        let file = scene.bed.dir().join(format!("logs/load-{}.log", scene.namespace));
+        let log = Log { file, follower: None, read: 0, lines: 0, answers: Vec::new() };
+        let this = Self { scene: scene.clone(), member, log: RefCell::new(log) };
+        // No pod is admitted before.
+        scene.arrives(&[member], "ServiceAccount default").await?;
         scene.apply(member, [object("Pod", "load", pod)]).await?;
         scene.says(member, "Pod load", "/status/phase", "Running").await?;
         this.until("requests are answered", |answers| all_well(answers, 50)).await?;
@@ -63,33 +87,59 @@ impl Load {
 
     /// What became of all requests so far.
     pub(crate) fn answers(&self) -> Result<Vec<Answer>> {
-        let namespace = format!("--namespace={}", self.scene.namespace);
-        let kubectl = self.bed.kubectl(&self.bed.member(self.member).name);
-        let log = kubectl.run(&["logs", &namespace, "load"])?;
-        Ok(log.lines().map(Answer::read).collect())
+        Ok(self.look()?.to_vec())
+    }
+
+    fn look(&self) -> Result<Ref<'_, [Answer]>> {
+        let mut log = self.log.borrow_mut();
+        if log.follower.as_mut().is_none_or(|follower| follower.ended().is_some()) {
+            self.follow(&mut log)?;
+        }
+        log.read_on()?;
+        drop(log);
+        Ok(Ref::map(self.log.borrow(), |log| &*log.answers))
+    }
+
+    /// Has the log followed from its beginning.
+    fn follow(&self, log: &mut Log) -> Result<()> {
+        let (bed, namespace) = (&self.scene.bed, format!("--namespace={}", self.scene.namespace));
+        let kubectl = bed.kubectl(&bed.member(self.member).name);
+        let _ = fs::remove_file(&log.file);
+        let command = kubectl.command(&["logs", "--follow", "--timestamps", &namespace, "load"]);
+        log.follower = Some(process::spawn("the follower of the load", &log.file, command)?);
+        (log.read, log.lines) = (0, 0);
+        Ok(())
     }
 
     /// How many requests were made so far.
     pub(crate) fn mark(&self) -> Result<usize> {
-        Ok(self.answers()?.len())
+        Ok(self.look()?.len())
     }
 
     /// Waits until all answers so far are as wanted.
     pub(crate) async fn until(&self, what: &str, wanted: impl Fn(&[Answer]) -> Result<()>) -> Result<()> {
-        until(what, PATIENCE, async || wanted(&self.answers()?)).await
+        until(what, PATIENCE, async || wanted(&self.look()?)).await
     }
 
-    /// Says how many requests failed since a mark, and gives back those that did.
-    pub(crate) fn tell(&self, phase: &str, since: usize) -> Result<Vec<Answer>> {
-        let answers = self.answers()?.split_off(since);
+    /// Says how many requests failed from a mark until now, and gives back those that did.
+    pub(crate) async fn tell(&self, phase: &str, since: usize) -> Result<Vec<Answer>> {
+        let now = Timestamp::now();
+        self.until("what became of the requests so far is known", |answers| {
+            let last = answers.last().context("there are none")?;
+            ensure!(last.at >= now, "the last was told at {}, before {now}", last.at);
+            Ok(())
+        })
+        .await?;
+        let looked = self.look()?;
+        let answers = &looked[since..];
         let failed: Vec<_> = answers.iter().filter(|answer| answer.cluster.is_none()).cloned().collect();
         say(format_args!("{phase}: {} requests, {} failed{}", answers.len(), failed.len(), reasons(&failed)));
         Ok(failed)
     }
 
     /// The same, and fails if any did.
-    pub(crate) fn none_failed(&self, phase: &str, since: usize) -> Result<()> {
-        let failed = self.tell(phase, since)?;
+    pub(crate) async fn none_failed(&self, phase: &str, since: usize) -> Result<()> {
+        let failed = self.tell(phase, since).await?;
         let lines: Vec<&str> = failed.iter().take(10).map(|answer| answer.line.as_str()).collect();
         ensure!(failed.is_empty(), "{phase}: {} requests failed:\n{}", failed.len(), lines.join("\n"));
         Ok(())
@@ -101,15 +151,40 @@ impl Load {
     }
 }
 
+// === impl Log ===
+
+impl Log {
+    /// Reads the whole lines that are new, but for those that an earlier follower had told already.
+    fn read_on(&mut self) -> Result<()> {
+        let mut file = File::open(&self.file)?;
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut new = Vec::new();
+        file.read_to_end(&mut new)?;
+        new.truncate(new.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1));
+        self.read += new.len() as u64;
+        for answer in String::from_utf8_lossy(&new).lines().filter_map(Answer::read) {
+            self.lines += 1;
+            if self.lines > self.answers.len() {
+                self.answers.push(answer);
+            }
+        }
+        Ok(())
+    }
+}
+
 // === impl Answer ===
 
 impl Answer {
-    fn read(line: &str) -> Self {
-        // A line is: day, time, what was answered.
+    /// None for a line that is not the pod's, but kubectl's own.
+    fn read(line: &str) -> Option<Self> {
+        // A line is: the time when it was told, day and second, what was answered.
+        let (at, line) = line.split_once(' ')?;
+        let at = at.parse().ok()?;
         let said = line.splitn(3, ' ').nth(2).unwrap_or_default();
         let answer: Value = serde_json::from_str(said).unwrap_or_default();
         let text = |field: &str| answer[field].as_str().map(str::to_owned);
-        Self { cluster: text("cluster"), pod: text("hostname").unwrap_or_default(), line: line.to_owned() }
+        let pod = text("hostname").unwrap_or_default();
+        Some(Self { at, cluster: text("cluster"), pod, line: line.to_owned() })
     }
 }
 

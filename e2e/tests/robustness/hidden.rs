@@ -12,7 +12,7 @@ use kube::{
     Api,
     api::{ListParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tombolo_e2e::{bed::Bed, fleet, kubeconfig::Access, proxy::Proxy, wait::until};
 
 use super::ground::{
@@ -22,6 +22,8 @@ use super::ground::{
 /// How long a kind is hidden: several sweeps and attempts.
 const HIDDEN: Duration = Duration::from_secs(12);
 const OBJECTS: usize = 10;
+/// A Secret that is to go with its policy, and one that another policy would place in fewer clusters.
+const MARKED: [&str; 2] = ["along", "fewer"];
 
 pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Bed>) -> Result<()> {
     bed.prepare_hub()?;
@@ -36,6 +38,7 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
         put(&bed.hub.client, "shop", &format!("object-{number}"), "all", "1").await?;
     }
     workload(&bed).await?;
+    marked(&bed)?;
     let last = format!("object-{}", OBJECTS - 1);
     for member in &bed.members {
         until_says(&member.client, "shop", &last, "1").await?;
@@ -43,6 +46,10 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
             (Api::namespaced(member.client.clone(), "shop"), Api::namespaced(member.client.clone(), "shop"));
         until("the workload is there", PATIENCE, async || Ok(workloads.get("web").await?)).await?;
         until("what it names is there", PATIENCE, async || Ok(secrets.get("named").await?)).await?;
+        for marked in MARKED {
+            until("what its policy speaks of is there", PATIENCE, async || Ok(secrets.get(marked).await?))
+                .await?;
+        }
     }
     let before = marks(&bed)?;
 
@@ -67,7 +74,9 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
                 there.len()
             );
             let secrets: Api<Secret> = Api::namespaced(member.client.clone(), "shop");
-            secrets.get("named").await.with_context(|| format!("when {hidden:?} were not listed"))?;
+            for name in ["named"].iter().chain(&MARKED) {
+                secrets.get(name).await.with_context(|| format!("when {hidden:?} were not listed"))?;
+            }
         }
     }
 
@@ -120,4 +129,27 @@ async fn workload(bed: &Bed) -> Result<()> {
         }),
     ];
     objects.iter().try_for_each(|object| bed.kubectl("hub").apply(&object.to_string()).map(drop))
+}
+
+/// Secrets that would go if their policies did.
+fn marked(bed: &Bed) -> Result<()> {
+    let select =
+        |name: &str| json!([{ "apiVersion": "v1", "kind": "Secret", "namespace": "shop", "name": name }]);
+    let policy = |kind: &str, name: &str, placement: Value| {
+        json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": kind,
+            "metadata": { "name": name, "annotations": { "tombolo.dev/on-policy-deletion": "delete" } },
+            "spec": { "placement": placement, "resourceSelectors": select(name) },
+        })
+    };
+    let few = json!({ "clusterAffinity": { "clusterNames": [bed.members[0].name] } });
+    bed.kubectl("hub").apply(&policy("ClusterPropagationPolicy", "fewer", few).to_string())?;
+    for name in MARKED {
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": "shop" } });
+        let mut policy = policy("PropagationPolicy", name, json!({}));
+        policy["metadata"]["namespace"] = "shop".into();
+        bed.kubectl("hub").apply(&policy.to_string())?;
+        bed.kubectl("hub").apply(&secret.to_string())?;
+    }
+    Ok(())
 }

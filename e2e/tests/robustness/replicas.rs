@@ -21,7 +21,7 @@ const FROZEN: Duration = Duration::from_secs(13);
 /// What a takeover may take after the leader froze.
 const TAKEOVER: Duration = Duration::from_secs(15);
 /// What it may take after the leader was told to stop.
-const HANDOVER: Duration = Duration::from_secs(2);
+const HANDOVER: Duration = Duration::from_secs(1);
 /// What a Lease is good for.
 const LEASE: Duration = Duration::from_secs(10);
 /// How often the leader is frozen.

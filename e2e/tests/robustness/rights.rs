@@ -17,8 +17,8 @@ use super::ground::{
     until_says,
 };
 
-/// How long the rights are gone; longer than a Lease and than any wait between two attempts at first.
-const GONE: Duration = Duration::from_secs(25);
+/// How long the rights are gone; a quarter of it is longer than a Lease and than any wait between two attempts at first.
+const GONE: Duration = Duration::from_secs(60);
 const OBJECTS: usize = 20;
 
 pub(crate) async fn a_hub_that_may_not_read_deletes_nothing_and_goes_on_when_it_may(
@@ -48,7 +48,7 @@ pub(crate) async fn a_hub_that_may_not_read_deletes_nothing_and_goes_on_when_it_
     // One that starts blind.
     stop(hub).await?;
     let hub = start(&bed, false).await?;
-    tokio::time::sleep(GONE / 2).await;
+    tokio::time::sleep(GONE / 4).await;
     nothing_deleted(&bed, &before, "a hub started without rights").await?;
     // One that sees members and policies, but no templates; then templates, but no policies.
     for hidden in ["configmaps", "propagationpolicies"] {
@@ -59,7 +59,7 @@ pub(crate) async fn a_hub_that_may_not_read_deletes_nothing_and_goes_on_when_it_
                 "[{{ apiGroups: ['*'], resources: {shown}, verbs: ['*'] }}, {{ nonResourceURLs: ['*'], verbs: ['*'] }}]"
             ),
         )?;
-        tokio::time::sleep(GONE / 2).await;
+        tokio::time::sleep(GONE / 4).await;
         nothing_deleted(&bed, &before, &format!("{hidden} were hidden")).await?;
     }
 

@@ -59,8 +59,17 @@ pub(crate) async fn exported_on_the_hub_by_one_command_it_is_reachable_where_it_
     let again = "PropagationPolicy command-hub/serve-import is there already";
     says(&scene, &["export", "serve", "--to=member2"], &[again, reachable]).await?;
     let moved = "PropagationPolicy command-hub/serve-import changed";
-    says(&scene, &["export", "serve", "--to", "member2,member3"], &[moved, reachable]).await?;
+    let both = "member2 reaches member1; member3 reaches member1\n";
+    says(&scene, &["export", "serve", "--to", "member2,member3"], &[moved, both, reachable]).await?;
+    ensure!(scene.get(3, "Service derived-serve").await?.is_some(), "member3 was not waited for");
     imported_in_exactly(&scene, &[2, 3]).await?;
+    // What the hub placed is the hub's to take back.
+    let line = ["unexport", "serve", "--context", "member1"];
+    refuses(&scene, &line, "is the hub's copy, which puts it back if it is deleted here").await?;
+    ensure!(scene.get(1, "ServiceExport serve").await?.is_some(), "it was deleted all the same");
+    // What is said of before is not taken for what is now.
+    let line = ["export", "serve", "--from", "member3", "--to", "member2", "--timeout", "3"];
+    refuses(&scene, &line, "is exported, but not reachable after 3 s: ").await?;
 
     says(&scene, &["unexport", "serve"], &["is exported no more: deleted ServiceExport command-hub/serve"])
         .await?;
@@ -69,16 +78,16 @@ pub(crate) async fn exported_on_the_hub_by_one_command_it_is_reachable_where_it_
     says(&scene, &["unexport", "serve"], &["is not exported by this hub"]).await
 }
 
-pub(crate) async fn exported_in_a_member_by_one_command_it_is_reachable_and_taken_back_by_another(
+pub(crate) async fn exported_in_a_member_by_one_command_it_is_offered_and_taken_back_by_another(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let scene = scene(&bed, "command-member", &[1, 2]).await?;
     scene.apply(1, service(1, &[("http", 80)], 1)).await?;
     let export = ["export", "serve", "--context", "member1"];
-    let reachable = "reachable as serve.command-member.svc.clusterset.local";
-    says(&scene, &export, &["Service command-member/serve is exported\n", reachable]).await?;
+    let offered = "offered as serve.command-member.svc.clusterset.local";
+    says(&scene, &export, &["Service command-member/serve is exported\n", offered]).await?;
     reaches(&scene, 2, &["member1 http:8080 10.1.0.1"]).await?;
-    says(&scene, &export, &["Service command-member/serve is exported already", reachable]).await?;
+    says(&scene, &export, &["Service command-member/serve is exported already", offered]).await?;
     let unexport = ["unexport", "serve", "--context", "member1"];
     says(&scene, &unexport, &["is exported no more"]).await?;
     imported_in_exactly(&scene, &[]).await?;

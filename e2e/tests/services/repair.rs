@@ -6,12 +6,12 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 use tombolo_e2e::{
     bed::Bed,
-    scene::{PATIENCE, object},
+    scene::{PATIENCE, Scene, config_map, object, places},
     wait::until,
 };
 
@@ -20,27 +20,45 @@ use super::ground::*;
 pub(crate) async fn one_endpoint_change_is_one_write_and_one_more_in_each_importer(
     bed: Arc<Bed>,
 ) -> Result<()> {
-    let scene = scene(&bed, "counted", &[1, 2, 3]).await?;
+    let scene = scene(&bed, "counted", &[ON_THE_HUB, 1, 2, 3]).await?;
+    // By policy, so that the hub has something to say on.
+    let import = object("ServiceImport", "serve", json!({ "spec": { "type": "ClusterSetIP", "ports": [] } }));
+    scene.apply(ON_THE_HUB, [import, places("import", &["ServiceImport serve"], &[1, 2, 3])]).await?;
     exported(&scene, 1, &[("http", 80)], 1).await?;
     for member in [1, 2, 3] {
         address(&scene, member).await?;
         reaches(&scene, member, &["member1 http:8080 10.1.0.1"]).await?;
     }
+    condition(&scene, ON_THE_HUB, "ServiceImport serve", ("Ready", "True", "Ready")).await?;
+    reported(&scene, ["before", "settled"]).await?;
     let clusters = ["hub", "member1", "member2", "member3"];
     let marks: Vec<_> = clusters.iter().map(|cluster| bed.audit(cluster).mark()).collect::<Result<_>>()?;
     scene.apply(1, [slice(1, &[("http", 80)], 2)]).await?;
     for member in [1, 2, 3] {
         reaches(&scene, member, &["member1 http:8080 10.1.0.1,10.1.0.2"]).await?;
     }
+    reported(&scene, ["after", "told"]).await?;
     let mut written = Vec::new();
     for (cluster, mark) in clusters.iter().zip(marks) {
         let audit = bed.audit(cluster);
-        let by_hub =
-            audit.by_hub(mark)?.into_iter().filter(|request| request.object_ref.namespace == "counted");
+        let by_hub = audit.by_hub(mark)?.into_iter().filter(|request| {
+            let of = ["endpointslices", "serviceexports", "serviceimports"];
+            request.object_ref.namespace == "counted" && of.contains(&&*request.object_ref.resource)
+        });
         written.push(by_hub.count() + audit.by_agent(mark, "counted")?.len());
     }
     // In the exporter its source slice and its own imported slice, by its agent; one in each other importer.
     ensure!(written == [0, 2, 1, 1], "{written:?} writes in {clusters:?}");
+    Ok(())
+}
+
+/// Waits until the hub has said all that it had to: it says what changed together, and these came later, one after the other.
+async fn reported(scene: &Scene, markers: [&str; 2]) -> Result<()> {
+    for marker in markers {
+        let placed = places(marker, &[&format!("ConfigMap {marker}")], &[1]);
+        scene.apply(ON_THE_HUB, [config_map(marker, json!({ "a": "b" })), placed]).await?;
+        scene.reports(&format!("PropagationPolicy {marker}"), "Propagated", &["\"applied\":1"]).await?;
+    }
     Ok(())
 }
 
@@ -63,6 +81,82 @@ pub(crate) async fn imported_slices_that_somebody_edits_or_deletes_are_put_right
     })
     .await?;
     reaches(&scene, 2, &[good]).await
+}
+
+pub(crate) async fn labels_of_imported_slices_that_somebody_edits_are_put_right_and_keep_nobody_back(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "relabelled", &[1, 2, 3]).await?;
+    exported(&scene, 1, &[("http", 80)], 1).await?;
+    exported(&scene, 2, &[("http", 80)], 1).await?;
+    let both = ["member1 http:8080 10.1.0.1", "member2 http:8080 10.2.0.1"];
+    reaches(&scene, 3, &both).await?;
+    let api: Api<EndpointSlice> = Api::namespaced(scene.client(3).clone(), "relabelled");
+    let found = slices(&scene, 3).await?;
+    let name = found.iter().filter_map(|slice| slice.metadata.name.clone()).min().unwrap_or_default();
+    let good = api.get(&name).await?.metadata.labels;
+    let mut addresses = 1;
+    for label in [
+        "tombolo.dev/hub",
+        "endpointslice.kubernetes.io/managed-by",
+        "multicluster.kubernetes.io/service-name",
+        "multicluster.kubernetes.io/source-cluster",
+    ] {
+        for value in [json!(null), json!("other")] {
+            let patch = json!({ "metadata": { "labels": { label: value } } });
+            api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            until(&format!("{label} is put right"), PATIENCE, async || {
+                let labels = api.get(&name).await?.metadata.labels;
+                ensure!(labels == good, "its labels are {labels:?}");
+                Ok(())
+            })
+            .await?;
+            // The other exporter's endpoints follow.
+            addresses = 3 - addresses;
+            scene.apply(2, [slice(2, &[("http", 80)], addresses)]).await?;
+            let more = if addresses == 1 { "" } else { ",10.2.0.2" };
+            reaches(&scene, 3, &[both[0], &format!("{}{more}", both[1])]).await?;
+        }
+    }
+    scene.delete(1, &["ServiceExport serve"]).await?;
+    reaches(&scene, 3, &both[1..]).await
+}
+
+pub(crate) async fn a_slice_that_an_importer_refuses_keeps_no_others_back(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "refusing", &[1, 2, 3]).await?;
+    for member in [1, 2] {
+        exported(&scene, member, &[("http", 80)], 1).await?;
+        let near = json!({ "spec": { "trafficDistribution": "PreferClose" } });
+        scene.edit(member, "Service serve", near).await?;
+    }
+    let first = "member1 http:8080 10.1.0.1";
+    reaches(&scene, 3, &[first, "member2 http:8080 10.2.0.1"]).await?;
+    until("it is served near by", PATIENCE, async || {
+        let found = slices(&scene, 3).await?;
+        let hinted = |slice: &EndpointSlice| slice.endpoints.iter().all(|endpoint| endpoint.hints.is_some());
+        ensure!(found.iter().all(hinted), "there are no hints");
+        Ok(())
+    })
+    .await?;
+    // An API server takes it for a zone, and does not take it for the hint that is made of it.
+    let mut bad = slice(1, &[("http", 80)], 2);
+    for endpoint in bad["endpoints"].as_array_mut().into_iter().flatten() {
+        endpoint["zone"] = "rack/1".into();
+    }
+    scene.apply(1, [bad]).await?;
+    let api: Api<EndpointSlice> = Api::namespaced(scene.client(1).clone(), "refusing");
+    until("it is offered", PATIENCE, async || {
+        let offered = api.list(&ListParams::default().labels("tombolo.dev/source=serve")).await?.items;
+        ensure!(offered.iter().any(|slice| slice.endpoints.len() == 2), "it is not");
+        Ok(())
+    })
+    .await?;
+    for addresses in ["10.2.0.1,10.2.0.2", "10.2.0.1"] {
+        scene.apply(2, [slice(2, &[("http", 80)], addresses.split(',').count())]).await?;
+        reaches(&scene, 3, &[first, &format!("member2 http:8080 {addresses}")]).await?;
+    }
+    scene.apply(1, [slice(1, &[("http", 80)], 2)]).await?;
+    reaches(&scene, 3, &["member1 http:8080 10.1.0.1,10.1.0.2", "member2 http:8080 10.2.0.1"]).await
 }
 
 pub(crate) async fn c5_an_import_that_a_user_made_stays_the_users(bed: Arc<Bed>) -> Result<()> {

@@ -261,7 +261,7 @@ pub(crate) async fn g6_a_named_and_an_unnamed_port_make_a_service_whose_ports_al
     Ok(())
 }
 
-pub(crate) async fn g8_port_names_that_swap_between_clusters_reach_the_right_ports(
+pub(crate) async fn g8_port_names_that_swap_between_clusters_lead_to_the_older_ones_pods_only(
     bed: Arc<Bed>,
 ) -> Result<()> {
     let scene = scene(&bed, "swapped", &[1, 2, 3]).await?;
@@ -272,17 +272,33 @@ pub(crate) async fn g8_port_names_that_swap_between_clusters_reach_the_right_por
     for member in [1, 2] {
         condition(&scene, member, "ServiceExport serve", ("Conflict", "True", "PortConflict")).await?;
     }
-    // What is called `a` is 80 in every cluster that is reached by it; or the other's is withheld.
-    until("no port leads to another's", PATIENCE, async || {
-        let found = reached(&scene, 3).await?;
-        ensure!(found.len() == 2, "it reaches {found:?}");
-        ensure!(
-            !found.iter().any(|line| line.contains("a:8081") || line.contains("b:8080")),
-            "it reaches {found:?}"
-        );
-        Ok(())
-    })
-    .await
+    // What is `a` for one is `b` for the other, so neither port is the same thing in both: the younger one's are withheld, at home too.
+    for member in [1, 2, 3] {
+        reaches(&scene, member, &["member1 a:8080,b:8081 10.1.0.1", "member2  "]).await?;
+    }
+    // Alone it serves them as it calls them.
+    scene.delete(1, &["ServiceExport serve"]).await?;
+    for member in [2, 3] {
+        reaches(&scene, member, &["member2 a:8081,b:8080 10.2.0.1"]).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn g8_every_importer_serves_the_same_of_a_cluster_that_cluster_itself_too(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "everywhere", &[1, 2, 3]).await?;
+    // Each a second younger: 80 is one port under the oldest one's name, and the name that the second gives it goes to another.
+    exported(&scene, 1, &[("http", 80)], 1).await?;
+    a_second_later().await;
+    exported(&scene, 2, &[("web", 80)], 1).await?;
+    a_second_later().await;
+    exported(&scene, 3, &[("web", 81)], 1).await?;
+    for member in [1, 2, 3] {
+        let all = ["member1 http:8080 10.1.0.1", "member2 http:8080 10.2.0.1", "member3 web:8081 10.3.0.1"];
+        reaches(&scene, member, &all).await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn f6_f8_slices_are_in_the_services_namespace_of_every_importer_the_exporter_too(

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tombolo_e2e::{
-    bed::{Bed, Spec},
-    dns, fleet,
-    scene::Scene,
-    wait::until,
+    bed::Bed,
+    fleet,
+    scene::{Scene, with},
+    wait::{Final, until},
 };
 
-use super::{ground::*, stories::end};
+use super::{ground::*, spec_traffic::headless};
 
 const ALL: [usize; 3] = [1, 2, 3];
 
@@ -45,7 +45,23 @@ pub(crate) async fn internal_traffic_policy_local_reaches_the_own_pods_alone(bed
     exported(&scene, 2, 1, local).await?;
     answered_by(&scene, 1, &["member1"]).await?;
     answered_by(&scene, 2, &["member2"]).await?;
-    answered_by(&scene, 3, &["-"]).await
+    // Nobody is local: what is sent is dropped, which takes its time, and is neither refused nor without a name.
+    let name = clusterset(&scene);
+    let dropped = format!("for i in $(seq 5); do curl -s -o /dev/null -m 1 http://{name}/; echo $?; done");
+    imported(&scene, &[3], |import| {
+        ensure!(import["spec"]["internalTrafficPolicy"] == "Local", "not local");
+        Ok(())
+    })
+    .await?;
+    until("member3 is answered by nobody", PATIENCE, async || {
+        let sources: usize = slices(&scene, 3).await?.iter().map(|slice| slice.endpoints.len()).sum();
+        ensure!(sources == 2, "{sources} endpoints");
+        let ends = in_pod(&bed, 3, &dropped).await?;
+        ensure!(!ends.lines().any(|end| end == "0"), Final(format!("somebody answers: {ends:?}")));
+        ensure!(ends.lines().filter(|end| *end == "28").count() == 5, "curl ends with {ends:?}");
+        Ok(())
+    })
+    .await
 }
 
 pub(crate) async fn session_affinity_holds_across_clusters(bed: Arc<Bed>) -> Result<()> {
@@ -91,14 +107,19 @@ pub(crate) async fn a_losing_port_is_refused_while_the_clusters_other_ports_serv
     })
     .await?;
     answered_by(&scene, 3, &["member1"]).await?;
-    let refused =
-        in_pod(&bed, 3, &format!("curl -s -m 2 http://{}:81/; echo $?", clusterset(&scene))).await?;
-    ensure!(refused.trim() == "7", "port 81 is not refused: curl ends with {refused}");
-    Ok(())
+    let losing = format!("curl -s -o /dev/null -m 2 http://{}:81/; echo $?", clusterset(&scene));
+    until("the losing port is refused", PATIENCE, async || {
+        let end = in_pod(&bed, 3, &losing).await?;
+        ensure!(end.trim() != "0", Final("port 81 answers".to_owned()));
+        ensure!(end.trim() == "7", "curl ends with {end}");
+        Ok(())
+    })
+    .await
 }
 
-pub(crate) async fn with_dual_stack_both_families_are_served_where_there_are_both(_: Arc<Bed>) -> Result<()> {
-    let bed = Arc::new(Bed::start(Spec { dual_stack: true, ..Spec::nodes(3) }.joined(), None).await?);
+pub(crate) async fn with_dual_stack_both_families_are_served_where_there_are_both(
+    bed: Arc<Bed>,
+) -> Result<()> {
     for member in &bed.members {
         fleet::until_ready(&bed.hub.client, &member.name, "True").await?;
     }
@@ -117,14 +138,36 @@ pub(crate) async fn with_dual_stack_both_families_are_served_where_there_are_bot
         let ips: Vec<String> =
             serde_json::from_value(scene.field(member, "ServiceImport serve", "/spec/ips").await?)?;
         resolves(&scene, member, &name, &ips[..1]).await?;
-        ensure!(dns::addresses(&bed, member, "AAAA", &name)? == ips[1..], "{ips:?}");
+        has_addresses(&scene, member, "AAAA", &name, &ips[1..]).await?;
         for flag in ["-4", "-6"] {
             url_answered_by(&scene, member, &format!("{flag} http://{name}/"), &["member1", "member2"])
                 .await?;
         }
     }
     only_the_family_that_there_is(&scene).await?;
-    end(bed).await
+    headless_in_both_families(&bed).await
+}
+
+/// A pod of a headless Service has an address of each family that the cluster where it is asked has.
+async fn headless_in_both_families(bed: &Arc<Bed>) -> Result<()> {
+    let scene = scene(bed, "headless-families", &ALL).await?;
+    let [set, service, export] = headless(1, 1);
+    let both = json!({ "spec": { "ipFamilyPolicy": "RequireDualStack" } });
+    scene.apply(1, [set, with(service, both), export]).await?;
+    pod_addresses(&scene, 1, 1).await?;
+    let ips = scene.field(1, "Pod web-0", "/status/podIPs").await?;
+    let ips: Vec<String> =
+        ips.as_array().into_iter().flatten().filter_map(|ip| Some(ip["ip"].as_str()?.to_owned())).collect();
+    ensure!(ips.len() == 2, "{ips:?}");
+    for name in [clusterset(&scene), format!("web-0.member1.{}", clusterset(&scene))] {
+        for member in [1, 2] {
+            resolves(&scene, member, &name, &ips[..1]).await?;
+        }
+        for member in ALL {
+            has_addresses(&scene, member, "AAAA", &name, &ips[1..]).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The last member has IPv6 alone.

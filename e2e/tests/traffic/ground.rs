@@ -14,11 +14,13 @@ use tombolo_e2e::{
     bed::Bed,
     dns, fleet, images,
     scene::{Scene, object, with},
-    wait::until,
+    wait::{until, until_every},
 };
 
+use super::off::patience;
+
 /// How long traffic may take to follow on a loaded machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// The name of `serve` in the namespace of a scene.
 pub(crate) fn clusterset(scene: &Scene) -> String {
     format!("serve.{}.svc.clusterset.local", scene.namespace)
@@ -84,11 +86,20 @@ pub(crate) async fn in_pod(bed: &Arc<Bed>, member: usize, script: &str) -> Resul
     let container = json!({ "name": "caller", "image": images::NETSHOOT, "command": ["sleep", "infinity"] });
     let pod = object("Pod", "caller", json!({ "spec": { "containers": [container] } }));
     if callers.get(member, "Pod caller").await?.is_none() {
-        callers.apply(member, [callers.here(), pod]).await?;
+        callers.apply(member, [callers.here()]).await?;
+        // No pod is admitted before.
+        callers.arrives(&[member], "ServiceAccount default").await?;
+        callers.apply(member, [pod]).await?;
     }
     callers.says(member, "Pod caller", "/status/phase", "Running").await?;
     let kubectl = bed.kubectl(&bed.member(member).name);
-    kubectl.run(&["exec", "--namespace=callers", "caller", "--", "sh", "-c", script])
+    let line = ["exec", "--namespace=callers", "caller", "--", "sh", "-c", script];
+    // On a busy machine kubectl may not get as far as the pod; what the script itself ends with is its answer.
+    let ended = until("kubectl reaches the caller", PATIENCE, async || match kubectl.run(&line) {
+        Err(lost) if !lost.to_string().contains("command terminated with exit code") => Err(lost),
+        ended => Ok(ended),
+    });
+    ended.await?
 }
 
 /// Calls a URL from a pod of a member as many times and says which cluster answered each; a failure is `-`.
@@ -147,7 +158,8 @@ pub(crate) async fn imported(
     wanted: impl Fn(&Value) -> Result<()>,
 ) -> Result<()> {
     for member in members {
-        until(&format!("member{member} imports it so"), PATIENCE, async || {
+        let (patience, pause) = patience(&scene.bed);
+        until_every(pause, &format!("member{member} imports it so"), patience, async || {
             let import = scene.find(*member, "ServiceImport serve").await?;
             ensure!(
                 !import["spec"]["ipFamilies"].as_array().is_none_or(Vec::is_empty),
@@ -221,10 +233,21 @@ pub(crate) async fn pod_addresses(scene: &Scene, member: usize, number: usize) -
     .await
 }
 
-/// Waits until the DNS server of a member has exactly these addresses for a name.
+/// Waits until the DNS server of a member has exactly these IPv4 addresses for a name.
 pub(crate) async fn resolves(scene: &Scene, member: usize, name: &str, wanted: &[String]) -> Result<()> {
-    until(&format!("{name} resolves in member{member}"), PATIENCE, async || {
-        let found = dns::addresses(&scene.bed, member, "A", name)?;
+    has_addresses(scene, member, "A", name, wanted).await
+}
+
+/// The same for a type of addresses; none are an answer without any, not the lack of the name.
+pub(crate) async fn has_addresses(
+    scene: &Scene,
+    member: usize,
+    kind: &str,
+    name: &str,
+    wanted: &[String],
+) -> Result<()> {
+    until(&format!("{kind} {name} resolves in member{member}"), PATIENCE, async || {
+        let found = dns::addresses(&scene.bed, member, kind, name)?;
         ensure!(found == wanted, "{name} is {found:?}, not {wanted:?}");
         Ok(())
     })

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tombolo_e2e::{
-    bed::{Bed, Spec},
+    bed::Bed,
     dns,
     scene::{Scene, object, with},
     wait::until,
 };
 
-use super::{ground::*, stories::end};
+use super::ground::*;
 
 const ALL: [usize; 3] = [1, 2, 3];
 
@@ -36,7 +36,11 @@ async fn does_not_exist(scene: &Scene, member: usize, kind: &str, name: &str) ->
 
 pub(crate) async fn h1_i1_the_name_in_clusterset_local_is_the_clusterset_ip(bed: Arc<Bed>) -> Result<()> {
     let (scene, ip) = named(&bed, "row-h1", json!({})).await?;
-    resolves(&scene, 2, "serve.row-h1.svc.clusterset.local", &[ip]).await
+    resolves(&scene, 2, "serve.row-h1.svc.clusterset.local", &[ip]).await?;
+    // The name is there, and has no address of the other family.
+    has_addresses(&scene, 2, "AAAA", "serve.row-h1.svc.clusterset.local", &[]).await?;
+    // Nor is there any name in a namespace that the cluster does not have.
+    does_not_exist(&scene, 2, "A", "serve.row-h1-nowhere.svc.clusterset.local").await
 }
 
 pub(crate) async fn h2_names_of_cluster_local_are_as_they_were_before_the_import(
@@ -198,9 +202,8 @@ fn property(id: &str) -> [Value; 2] {
 }
 
 pub(crate) async fn k1_k3_a_cluster_is_known_by_its_property_and_no_two_may_have_one(
-    _: Arc<Bed>,
+    bed: Arc<Bed>,
 ) -> Result<()> {
-    let bed = Arc::new(Bed::start(Spec::api(2), None).await?);
     for (cluster, id) in [("member1", "blue"), ("member2", "blue")] {
         let kubectl = bed.kubectl(cluster);
         let [definition, property] = property(id).map(|object| object.to_string());
@@ -212,17 +215,16 @@ pub(crate) async fn k1_k3_a_cluster_is_known_by_its_property_and_no_two_may_have
     ensure!(id == "blue", "its id is {id:?}");
     let refused = bed.join("member2", &[]).await.err().map(|error| format!("{error:#}")).unwrap_or_default();
     ensure!(refused.contains("member1"), "it is not told whose id that is: {refused:?}");
-    end(bed).await
+    Ok(())
 }
 
 pub(crate) async fn k2_k4_k5_a_member_says_in_which_clusterset_it_is_for_as_long_as_it_is(
-    _: Arc<Bed>,
+    bed: Arc<Bed>,
 ) -> Result<()> {
-    let bed = Arc::new(Bed::start(Spec::api(1), None).await?);
     let member = bed.kubectl("member1");
     let say = |what: &str, path: &str| member.run(&["get", what, "-o", &format!("jsonpath={{{path}}}")]);
     let all = || member.run(&["get", "clusterproperties", "-o", "jsonpath={.items[*].metadata.name}"]);
-    let set = "clusterproperty/clusterset.k8s.io";
+    let (id, set) = ("clusterproperty/cluster.clusterset.k8s.io", "clusterproperty/clusterset.k8s.io");
     // The kind comes after the cluster has joined: it is watched for.
     bed.join("member1", &[]).await?;
     let [definition, _] = property("").map(|object| object.to_string());
@@ -235,26 +237,25 @@ pub(crate) async fn k2_k4_k5_a_member_says_in_which_clusterset_it_is_for_as_long
         "-o",
         "jsonpath={.data.hub}",
     ])?;
+    let system = say("namespace/kube-system", ".metadata.uid")?;
+    let known = bed.kubectl("hub").run(&["get", "cluster", "member1", "-o", "jsonpath={.spec.id}"])?;
+    ensure!(!hub.is_empty() && system == known, "the cluster is {system}, and the hub knows {known}");
     let says_so = async || {
-        until("the property says which clusterset it is", PATIENCE, async || {
-            let said = say(set, ".spec.value")?;
-            ensure!(!hub.is_empty() && said == hub, "it says {said:?}, not {hub:?}");
+        until("the properties say which cluster of which clusterset it is", PATIENCE, async || {
+            let said = [say(id, ".spec.value")?, say(set, ".spec.value")?];
+            ensure!(said == [&*system, &*hub], "they say {said:?}, not {system:?} and {hub:?}");
             Ok(())
         })
         .await
     };
     says_so().await?;
-    let (id, system) = (
-        say("clusterproperty/cluster.clusterset.k8s.io", ".spec.value")?,
-        say("namespace/kube-system", ".metadata.uid")?,
-    );
-    let known = bed.kubectl("hub").run(&["get", "cluster", "member1", "-o", "jsonpath={.spec.id}"])?;
-    ensure!(id == system && id == known, "it says {id}, not {system}, and the hub {known}");
-    // It does not change while the cluster is a member, and nothing else is called so.
-    member.run(&["patch", set, "--type=merge", "-p", r#"{"spec":{"value":"another"}}"#])?;
-    says_so().await?;
-    member.run(&["delete", set])?;
-    says_so().await?;
+    // They do not change while the cluster is a member, and nothing else is called so.
+    for property in [id, set] {
+        member.run(&["patch", property, "--type=merge", "-p", r#"{"spec":{"value":"another"}}"#])?;
+        says_so().await?;
+        member.run(&["delete", property])?;
+        says_so().await?;
+    }
     let found = all()?;
     ensure!(found == "cluster.clusterset.k8s.io clusterset.k8s.io", "there are {found}");
 
@@ -265,6 +266,5 @@ pub(crate) async fn k2_k4_k5_a_member_says_in_which_clusterset_it_is_for_as_long
         ensure!(found.is_empty(), "there are {found}");
         Ok(())
     })
-    .await?;
-    end(bed).await
+    .await
 }

@@ -1,0 +1,93 @@
+//! Several Clusters that lead to one API server.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::{Result, ensure};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use serde_json::json;
+use tombolo::api::Cluster;
+use tombolo_e2e::{bed::Bed, fleet, wait::until};
+
+use super::ground::{
+    OURS, PATIENCE, again, changes, condition, create_namespace, hub, maps, marks, place, put, stop, told,
+    until_says,
+};
+
+/// Long enough for a Cluster to begin several sessions.
+const A_WHILE: Duration = Duration::from_secs(8);
+
+/// The copies in the member, by name: their UIDs.
+async fn copies(bed: &Bed) -> Result<BTreeMap<String, Option<String>>> {
+    let all = maps(&bed.member(1).client, "shop").list(&ListParams::default().labels(OURS)).await?;
+    Ok(all.into_iter().map(|map| (map.name_any(), map.uid())).collect())
+}
+
+pub(crate) async fn a_second_cluster_for_one_api_server_is_refused_and_costs_no_copy(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let first = hub(&bed, &[]).await?;
+    fleet::register_all(&bed).await?;
+    create_namespace(&bed.hub.client, "shop").await?;
+    place(&bed.hub.client, "shop", "all", &["member1".to_owned()]).await?;
+    for number in 0..5 {
+        put(&bed.hub.client, "shop", &format!("object-{number}"), "all", "1").await?;
+    }
+    let member = &bed.member(1).client;
+    for number in 0..5 {
+        until_says(member, "shop", &format!("object-{number}"), "1").await?;
+    }
+    let (held, before) = (copies(&bed).await?, marks(&bed)?);
+    let nothing_was_lost = async || {
+        let mut lost = changes(&bed, &before)?;
+        lost.retain(|(cluster, request)| cluster == "member1" && request.verb.starts_with("delete"));
+        ensure!(lost.is_empty(), "it deleted: {}", told(&lost));
+        let now = copies(&bed).await?;
+        ensure!(now == held, "there were {held:?}, and there are {now:?}");
+        Ok(())
+    };
+
+    let clusters: Api<Cluster> = Api::all(bed.hub.client.clone());
+    for twin in ["aaa", "zzz"] {
+        let cluster = serde_json::from_value(json!({
+            "metadata": { "name": twin },
+            "spec": {
+                "syncMode": "Push", "apiEndpoint": bed.member(1).server,
+                "secretRef": { "namespace": "tombolo-system", "name": "member1" },
+            },
+        }))?;
+        clusters.create(&PostParams::default(), &cluster).await?;
+    }
+    let are_refused = async || {
+        for twin in ["aaa", "zzz"] {
+            until(&format!("{twin} is refused"), PATIENCE, async || {
+                let (truth, reason, _) = condition(&bed.hub.client, twin).await?;
+                ensure!(truth == "False" && reason == "ClusterDuplicated", "it says {truth} {reason}");
+                Ok(())
+            })
+            .await?;
+        }
+        tokio::time::sleep(A_WHILE).await;
+        nothing_was_lost().await
+    };
+    are_refused().await?;
+
+    stop(first).await?;
+    let _second = again(&bed, &[]).await?;
+    put(&bed.hub.client, "shop", "object-0", "all", "2").await?;
+    until_says(member, "shop", "object-0", "2").await?;
+    are_refused().await?;
+
+    // The one that is too many goes, and takes nothing along.
+    clusters.delete("aaa", &DeleteParams::default()).await?;
+    until("it is gone", PATIENCE, async || {
+        ensure!(clusters.get_opt("aaa").await?.is_none(), "it is there");
+        Ok(())
+    })
+    .await?;
+    nothing_was_lost().await?;
+    put(&bed.hub.client, "shop", "object-1", "all", "2").await?;
+    until_says(member, "shop", "object-1", "2").await
+}
