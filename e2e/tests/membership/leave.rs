@@ -36,9 +36,18 @@ pub(super) async fn leaving_removes_what_join_made_with_the_hubs_own_rights(bed:
             "deployment/tombolo-agent",
         ])?;
     }
+    // The bed's own agent has all rights, so it goes on and makes itself another Lease: this one is to go.
+    let leases = ["-n", "tombolo-system", "get", "leases", "-o", "jsonpath={.items[*].metadata.uid}"];
+    let lease = until("the agent has its Lease", PATIENCE, async || {
+        let lease = member.run(&leases)?;
+        ensure!(!lease.is_empty(), "there is none");
+        Ok(lease)
+    })
+    .await?;
     leave(&as_hub, &id, "member7").await?;
-    let kinds = "deployments,configmaps,serviceaccounts,secrets,roles,rolebindings,leases";
+    let kinds = "deployments,configmaps,serviceaccounts,secrets,roles,rolebindings";
     until("nothing of join's is left", PATIENCE, async || {
+        ensure!(!member.run(&leases)?.contains(&lease), "the agent's Lease is there");
         let left = member.run(&["-n", "tombolo-system", "get", kinds, "-o", "name"])?;
         let left: Vec<_> = left.lines().filter(|name| name.contains("tombolo")).collect();
         ensure!(left.is_empty(), "there are {left:?}");

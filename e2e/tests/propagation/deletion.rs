@@ -6,7 +6,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tombolo_e2e::{
     bed::Bed,
-    scene::{HUB, Scene, annotated, config_map, definition, labelled, object, places, places_from, with},
+    scene::{HUB, PATIENCE, Scene, annotated, config_map, definition, labelled, object, places, places_from, with},
+    wait::until,
 };
 
 use super::ownership::is_let_go;
@@ -115,6 +116,13 @@ pub(crate) async fn a_copied_crd_is_deleted_where_its_policy_asks_for_it(bed: Ar
     let policy = |members: &[usize]| annotated(places_from("", "crd-goes", &[what], members), key, value);
     scene.apply(HUB, [definition("GadgetGo", &["v1"]), policy(&[1, 2])]).await?;
     scene.arrives(&[1, 2], what).await?;
+    // An API server ends a definition by listing its objects, and one that goes before the first list can hang there.
+    for member in ["member1", "member2"] {
+        until(&format!("{member} lists the kind"), PATIENCE, async || {
+            bed.kubectl(member).run(&["get", "--raw", "/apis/rules.example/v1/gadgetgos"])
+        })
+        .await?;
+    }
     scene.apply(HUB, [policy(&[1])]).await?;
     scene.goes(&[2], what).await?;
     scene.delete(HUB, &[what]).await?;
