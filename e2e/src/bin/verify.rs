@@ -1,17 +1,18 @@
 //! `cargo verify`: everything that must hold before a change lands. CI runs exactly this.
 
 use std::{
-    collections::BTreeSet,
-    fs,
-    io::{BufRead, BufReader},
+    collections::{BTreeSet, VecDeque},
+    fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
+    process::{Command, ExitCode, Stdio},
+    sync::Mutex,
+    thread,
     time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use tombolo_e2e::{progress::say, tools::Tools};
+use tombolo_e2e::{bed::Spec, progress::say, tools::Tools};
 
 /// Checks formatting, lints, dependencies, runs all tests and fuzzes.
 #[derive(Debug, Parser)]
@@ -28,6 +29,11 @@ const DENY: &str = "0.20.2";
 const FUZZ: &str = "0.13.2";
 /// How long each fuzz target runs, in seconds.
 const FUZZING: u32 = 60;
+/// How many test programs run at a time: much of what they do is waiting.
+const LANES: usize = 2;
+/// Programs that measure, look at the whole machine, or send requests of which none may fail: nothing runs beside them.
+const ALONE: [&str; 9] =
+    ["command", "demo", "docs", "installed", "leader", "node_level", "reliability", "robustness", "traffic"];
 
 fn main() -> ExitCode {
     match Cli::parse().run() {
@@ -83,21 +89,91 @@ impl Cli {
 
 /// All tests. Whatever fails is told once more at the end, where it is found.
 fn all_tests() -> Result<()> {
-    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
-    let mut failures = Failures::default();
-    let outcome = watched("all tests", command.stdout(Stdio::piped()), |started| {
-        let said = started.stdout.take().context("its output is read")?;
-        for line in BufReader::new(said).split(b'\n') {
-            let line = String::from_utf8_lossy(&line?).into_owned();
-            println!("{line}");
-            failures.hear(&line);
-        }
-        Ok(())
-    });
-    if outcome.is_err() && !failures.told.is_empty() {
-        eprintln!("──── what failed ────\n{}", failures.told.join("\n"));
+    // Shown here: of what programs say that run side by side, nothing is seen before they end.
+    let bed = if rustix::process::geteuid().is_root() { Spec::nodes(1) } else { Spec::api(1) };
+    bed.provide().context("failed to make the machine ready for clusters")?;
+    step("build of the tests", &mut cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
+    let logs = target()?.join("verify");
+    fs::create_dir_all(&logs).with_context(|| format!("failed to make {}", logs.display()))?;
+    // Always of the whole workspace: of one package alone, dependencies would be built again with fewer features.
+    let of_the_product = stems("../tests")?;
+    let mut without_beds = vec!["--no-fail-fast", "--lib", "--bins"];
+    without_beds.extend(of_the_product.iter().flat_map(|name| ["--test", name]));
+    let mut queue = VecDeque::from([Program::new("without-beds", &without_beds)]);
+    let (alone, beside): (Vec<_>, Vec<_>) =
+        stems("tests")?.into_iter().partition(|name| ALONE.contains(&name.as_str()));
+    ensure!(alone.len() == ALONE.len(), "there is no program for each of {ALONE:?}");
+    let on_beds = |name: &String| Program::new(name, &["--test", name]);
+    queue.extend(beside.iter().map(on_beds));
+    let mut failed = run_all(queue, LANES, &logs)?;
+    failed.extend(run_all(alone.iter().map(on_beds).collect(), 1, &logs)?);
+    if !failed.is_empty() {
+        let told: Vec<_> =
+            failed.iter().flat_map(|(_, failures)| &failures.told).map(String::as_str).collect();
+        eprintln!("──── what failed ────\n{}", told.join("\n"));
     }
-    outcome
+    let names: Vec<_> = failed.iter().map(|(name, _)| name.as_str()).collect();
+    ensure!(names.is_empty(), "tests failed: {}; all they said is in {}", names.join(", "), logs.display());
+    Ok(())
+}
+
+/// Runs programs, as many at a time, and gives back those that failed with what they said of it. What each says is kept in a file and
+/// printed when it has ended, in one piece.
+fn run_all(queue: VecDeque<Program>, lanes: usize, logs: &Path) -> Result<Vec<(String, Failures)>> {
+    let (queue, failed) = (Mutex::new(queue), Mutex::new(Vec::new()));
+    let lane = || -> Result<()> {
+        loop {
+            let next = queue.lock().expect("no lane panics with it").pop_front();
+            let Some(program) = next else { return Ok(()) };
+            if let Some(failures) = program.run(logs)? {
+                failed.lock().expect("no lane panics with it").push((program.name, failures));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().try_for_each(|lane| lane.join().expect("no lane panics"))
+    })?;
+    Ok(failed.into_inner().expect("no lane panicked"))
+}
+
+/// Tests that cargo runs in one go.
+struct Program {
+    name: String,
+    arguments: Vec<String>,
+}
+
+// === impl Program ===
+
+impl Program {
+    fn new(name: &str, arguments: &[&str]) -> Self {
+        Self { name: name.to_owned(), arguments: arguments.iter().map(|&word| word.to_owned()).collect() }
+    }
+
+    /// Runs it, prints what it said, and gives back what failed, if anything.
+    fn run(&self, logs: &Path) -> Result<Option<Failures>> {
+        let path = logs.join(&self.name).with_extension("log");
+        let log = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
+        let started = Instant::now();
+        let mut command = cargo(&["test", "--workspace", "--locked"]);
+        command.args(&self.arguments).stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
+        say(format_args!("{}: {}", self.name, shown(&command)));
+        let status = command.status().with_context(|| format!("failed to start {}", shown(&command)))?;
+        let said = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        let said = String::from_utf8_lossy(&said);
+        println!("{said}");
+        let how = if status.success() { "well" } else { "FAILED" };
+        say(format_args!("{}: {how}, after {} s", self.name, started.elapsed().as_secs()));
+        if status.success() {
+            return Ok(None);
+        }
+        let mut failures = Failures::default();
+        said.lines().for_each(|line| failures.hear(line));
+        if failures.told.is_empty() {
+            failures.told.push(format!("{} ended with {status} and names no test", self.name));
+        }
+        Ok(Some(failures))
+    }
 }
 
 /// What test programs say of their failures, between `failures:` and the result.
@@ -135,9 +211,8 @@ fn fuzz() -> Result<()> {
         &mut cargo(&["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"]),
     )?;
     let program = installed("cargo-fuzz", FUZZ)?;
-    let built = std::env::current_exe().context("failed to find this program")?;
-    let built = built.ancestors().nth(2).context("this program is in the target folder")?.join("fuzz");
-    for target in fuzz_targets()? {
+    let built = target()?.join("fuzz");
+    for target in stems("../fuzz/fuzz_targets")? {
         let corpus = Tools::cache_folder()?.join("fuzz").join(&target);
         fs::create_dir_all(&corpus).with_context(|| format!("failed to make {}", corpus.display()))?;
         let mut run = Command::new("rustup");
@@ -150,16 +225,24 @@ fn fuzz() -> Result<()> {
     Ok(())
 }
 
-/// The fuzz targets there are, by name.
-fn fuzz_targets() -> Result<BTreeSet<String>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets");
-    let mut targets = BTreeSet::new();
+/// The names of the programs in a folder.
+fn stems(folder: &str) -> Result<BTreeSet<String>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut stems = BTreeSet::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))? {
         let path = entry?.path();
-        targets.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            stems.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
     }
-    ensure!(!targets.is_empty(), "there is no fuzz target in {}", folder.display());
-    Ok(targets)
+    ensure!(!stems.is_empty(), "there is no program in {}", folder.display());
+    Ok(stems)
+}
+
+/// Where cargo puts what it builds.
+fn target() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("failed to find this program")?;
+    Ok(program.ancestors().nth(2).context("this program is in the target folder")?.to_owned())
 }
 
 /// A command of cargo's that is not part of it, built once a machine.
@@ -175,17 +258,9 @@ fn installed(name: &str, version: &str) -> Result<PathBuf> {
 }
 
 fn step(what: &str, command: &mut Command) -> Result<()> {
-    watched(what, command, |_| Ok(()))
-}
-
-/// A step during which something is done with the process.
-fn watched(what: &str, command: &mut Command, watch: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
     let started = Instant::now();
     say(format_args!("{what}: {}", shown(command)));
-    let mut process = command.spawn().with_context(|| format!("failed to start {}", shown(command)))?;
-    let watched = watch(&mut process);
-    let status = process.wait().with_context(|| format!("failed to wait for {}", shown(command)))?;
-    watched?;
+    let status = command.status().with_context(|| format!("failed to start {}", shown(command)))?;
     ensure!(status.success(), "{what} failed ({status}): {}", shown(command));
     say(format_args!("{what}: well, after {} s", started.elapsed().as_secs()));
     Ok(())

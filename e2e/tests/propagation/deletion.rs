@@ -6,7 +6,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tombolo_e2e::{
     bed::Bed,
-    scene::{HUB, PATIENCE, Scene, annotated, config_map, definition, labelled, object, places, places_from, with},
+    scene::{
+        HUB, PATIENCE, Scene, annotated, config_map, definition, labelled, object, places, places_from, with,
+    },
     wait::until,
 };
 
