@@ -113,7 +113,8 @@ pub(crate) fn server(replicas: u32) -> Value {
     let pod = json!({ "containers": [{
         "name": "serve", "image": images::ECHO, "args": [format!("--lame-duck={}s", LAME_DUCK.as_secs())],
         "env": [{ "name": "CLUSTER", "valueFrom": node }],
-        "readinessProbe": { "httpGet": { "path": "/", "port": 8080 }, "periodSeconds": 1 },
+        // A machine that stands still for seconds must not make all pods unready together.
+        "readinessProbe": { "httpGet": { "path": "/", "port": 8080 }, "periodSeconds": 1, "timeoutSeconds": 10 },
     }] });
     object(
         "Deployment",

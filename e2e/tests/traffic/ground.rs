@@ -55,7 +55,8 @@ pub(crate) fn pod(member: usize) -> Value {
     json!({ "containers": [{
         "name": "serve", "image": images::ECHO, "args": ["--lame-duck=1s"],
         "env": [{ "name": "CLUSTER", "value": format!("member{member}") }],
-        "readinessProbe": { "httpGet": { "path": "/", "port": 8080 }, "periodSeconds": 1 },
+        // A machine that stands still for seconds must not make all pods unready together.
+        "readinessProbe": { "httpGet": { "path": "/", "port": 8080 }, "periodSeconds": 1, "timeoutSeconds": 10 },
     }] })
 }
 
