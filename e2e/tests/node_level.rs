@@ -109,7 +109,7 @@ async fn a_pod_of_one_member_reaches_a_pod_of_another(bed: Arc<Bed>) -> Result<(
         said.contains(&format!("\"remote\":\"{own}\"")),
         "the pod's own address is not what arrived: {said}"
     );
-    for nc in ["nc -w 2", "nc -u -w 2"] {
+    for nc in ["nc -N -w 2", "nc -u -w 2"] {
         let answer = answer(&here, &format!("echo hello | {nc} {address} 7000")).await?;
         ensure!(answer.contains(&address) && answer.contains("hello"), "{nc} got {answer:?}");
     }

@@ -96,7 +96,7 @@ pub(crate) async fn a_losing_port_is_refused_while_the_clusters_other_ports_serv
     )
     .await?;
     condition(&scene, 2, "ServiceExport serve", "Conflict", "True").await?;
-    let both = format!("for i in $(seq 16); do echo hi | nc -w 2 {} 7000; done", clusterset(&scene));
+    let both = format!("for i in $(seq 16); do echo hi | nc -N -w 2 {} 7000; done", clusterset(&scene));
     until("both clusters serve the other port", PATIENCE, async || {
         let said = in_pod(&bed, 3, &both).await?;
         let from =

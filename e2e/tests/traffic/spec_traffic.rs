@@ -37,7 +37,7 @@ pub(crate) async fn spec_17_an_exported_service_is_reached_by_its_name_from_ever
     imported(&scene, &ALL, anyhow_so).await?;
     for member in ALL {
         answered_by(&scene, member, &["member1"]).await?;
-        for nc in ["nc -w 2", "nc -u -w 1"] {
+        for nc in ["nc -N -w 2", "nc -u -w 1"] {
             // A busy machine may lose a datagram; an answer from elsewhere is final.
             until(&format!("{nc} is answered in member{member}"), PATIENCE, async || {
                 let said =
