@@ -3,12 +3,13 @@
 use std::{
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 
-use crate::process::run;
+use crate::process::{self, finished};
 
 /// kubectl for one cluster.
 #[derive(Debug, Clone)]
@@ -36,7 +37,17 @@ impl Kubectl {
 
     /// Runs it and gives back what it printed; what it complained about is in the error.
     pub fn run(&self, arguments: &[&str]) -> Result<String> {
-        run(&mut self.command(arguments))
+        let command = self.command(arguments);
+        process::said(&command, &self.output(arguments)?)
+    }
+
+    /// Runs it and gives back how it ended. It is ended where it takes longer than such a command can: who looks again and again must
+    /// not wait for one look for ever.
+    pub fn output(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finished(command.spawn().context("failed to start kubectl")?, limit(arguments))
+            .with_context(|| format!("failed to run {command:?}"))
     }
 
     /// Applies manifests that are given as text.
@@ -49,7 +60,7 @@ impl Kubectl {
             .spawn()
             .context("failed to start kubectl")?;
         child.stdin.take().context("kubectl has no input")?.write_all(manifests.as_bytes())?;
-        let output = child.wait_with_output().context("failed to wait for kubectl")?;
+        let output = finished(child, limit(&["apply"])).context("kubectl apply")?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "kubectl apply: {}", said.trim());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -64,5 +75,35 @@ impl Kubectl {
         }
         command.args(arguments);
         command
+    }
+}
+
+/// How long a kubectl may take: what is asked for as `--timeout`, and some; scripts in pods less than those wait who retry them.
+fn limit(arguments: &[&str]) -> Duration {
+    const EXEC: Duration = Duration::from_secs(60);
+    const USUAL: Duration = Duration::from_secs(120);
+    // What follows `--` is for the program in the pod.
+    let own = arguments.iter().take_while(|argument| **argument != "--");
+    let asked =
+        own.filter_map(|argument| argument.strip_prefix("--timeout=")?.strip_suffix('s')?.parse().ok());
+    let usual = if arguments.contains(&"exec") { EXEC } else { USUAL };
+    asked.map(|seconds: u64| Duration::from_secs(seconds + 30)).fold(usual, Duration::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubectl_that_hangs_is_ended_and_what_it_waits_for_by_itself_is_waited_for() {
+        for (line, seconds) in [
+            ("get pods", 120),
+            ("exec caller -- sleep infinity", 60),
+            ("rollout status deployment/serve --timeout=180s", 210),
+            ("run request -- --timeout=3s", 120),
+            ("run request -- --timeout=300s", 120),
+        ] {
+            assert_eq!(limit(&line.split(' ').collect::<Vec<_>>()).as_secs(), seconds, "{line}");
+        }
     }
 }

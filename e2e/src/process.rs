@@ -9,9 +9,10 @@ use std::{
     io::{Read, Seek, SeekFrom},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     sync::{LazyLock, mpsc},
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -26,7 +27,7 @@ pub struct Process {
     pub name: String,
     /// Where its output goes.
     pub log: PathBuf,
-    child: std::process::Child,
+    child: Child,
 }
 
 /// Identifies a process for good: numbers are reused, a number with its start time is not.
@@ -38,7 +39,7 @@ pub struct Identity {
     pub started: u64,
 }
 
-type Order = (Command, mpsc::SyncSender<std::io::Result<std::process::Child>>);
+type Order = (Command, mpsc::SyncSender<std::io::Result<Child>>);
 
 static FORKER: LazyLock<mpsc::SyncSender<Order>> = LazyLock::new(|| {
     let (orders, inbox) = mpsc::sync_channel::<Order>(0);
@@ -177,11 +178,37 @@ pub fn spawn(name: &str, log: &Path, mut command: Command) -> Result<Process> {
 pub fn run(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("failed to run {command:?}"))?;
+    said(command, &output)
+}
+
+/// What a command printed, if it ended well.
+pub(crate) fn said(command: &Command, output: &Output) -> Result<String> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(anyhow!("{command:?} failed ({}): {}", output.status, said.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Waits for a command with piped output; one that is not done in time is killed, which is an error.
+pub(crate) fn finished(child: Child, limit: Duration) -> Result<Output> {
+    let running = Identity::of(child.id());
+    let (done, ended) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        let late = ended.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
+        if let Some(running) = running.filter(|_| late) {
+            running.signal(Signal::KILL);
+        }
+        late
+    });
+    let output = child.wait_with_output().context("failed to wait for it");
+    drop(done);
+    let late = watch.join().map_err(|_| anyhow!("the thread that watches it is gone"))?;
+    let output = output?;
+    if late && !output.status.success() {
+        return Err(anyhow!("it was not done within {limit:?}"));
+    }
+    Ok(output)
 }
 
 /// The last lines of a file.
@@ -196,4 +223,26 @@ pub fn tail(path: &Path, lines: usize) -> String {
     let text = String::from_utf8_lossy(&text);
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn finished_within(seconds: u64, script: &str) -> Result<Output> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finished(command.spawn().unwrap(), Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_in_time_and_one_that_ends_tells_how() {
+        let started = Instant::now();
+        let hung = finished_within(1, "exec sleep 60").unwrap_err();
+        assert!(started.elapsed() < Duration::from_secs(30), "{hung:#}");
+        let ended = finished_within(60, "echo told; exit 3").unwrap();
+        assert_eq!((ended.status.code(), &ended.stdout[..]), (Some(3), &b"told\n"[..]));
+    }
 }

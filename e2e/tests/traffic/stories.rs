@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     path::Path,
-    process::Stdio,
     sync::{Arc, Mutex},
 };
 
@@ -37,7 +36,7 @@ fn documents(story: &str, file: &str) -> Result<Vec<String>> {
 fn request(kubectl: &Kubectl, address: &str, more: &[&str]) -> Result<String> {
     let line = ["run", "-i", "--rm", "--restart=Never", "--image", images::REQUEST, "request", "--"];
     let address = format!("--address={address}");
-    let output = kubectl.command(&[&line[..], more, &[&address]].concat()).stdin(Stdio::null()).output()?;
+    let output = kubectl.output(&[&line[..], more, &[&address]].concat())?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     // It ends with 1 then, and says so in its lines.
     let told = output.status.success() || printed.contains("failed: ");
@@ -207,7 +206,7 @@ pub(crate) async fn story_002_two_clusters_that_export_share_one_address_and_loc
 /// The import's address is answered by both clusters; the Service's own name is answered by its cluster alone.
 async fn one_address_for_both(scene: &Scene, member: usize, cluster: &Kubectl) -> Result<()> {
     let here = format!("hello from cluster {member} (Node: member{member}-");
-    let often = &["--interval=50ms", "--duration=2s"][..];
+    let often = &["--interval=50ms", "--duration=2s", "--timeout=3s"][..];
     scene.arrives(&[member], "Service derived-serve").await?;
     let vip = until("the import has its address", PATIENCE, async || {
         let ip = scene.field(member, "ServiceImport serve", "/spec/ips/0").await?;
@@ -272,7 +271,9 @@ pub(crate) async fn story_000_an_exported_service_answers_by_its_name_in_the_oth
     scene.is_absent(&[2, 3], "Namespace monti").await?;
     // 11. Create NS `monti` on cluster2.
     scene.apply(2, [scene.here()]).await?;
-    let pods = member1.run(&["-n", "monti", "rollout", "status", "deployment/monti-deployment-server"])?;
+    let rollout =
+        ["-n", "monti", "rollout", "status", "deployment/monti-deployment-server", "--timeout=180s"];
+    let pods = member1.run(&rollout)?;
     ensure!(pods.contains("successfully rolled out"), "{pods}");
     let get = "for i in $(seq 20); do curl -s -m 2 http://monti-host.monti.svc.clusterset.local:8091; done";
     until("both pods answer by the name", PATIENCE, async || {
