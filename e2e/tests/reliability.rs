@@ -1,7 +1,7 @@
 //! Services under a steady load of requests from another cluster, every failed one counted, while things change and fail. Needs root.
 //!
 //! The figures are printed, and stand in docs/reliability.md. What only changes workloads runs side by side; what stops parts of the bed
-//! runs alone, the loss of a member last.
+//! runs alone, and puts it right again.
 
 mod reliability {
     pub(crate) mod changes;

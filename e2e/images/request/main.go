@@ -17,6 +17,8 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -29,6 +31,8 @@ type plan struct {
 	url      string
 	interval time.Duration
 	duration time.Duration
+	// Whether each request is made when it is due, though earlier ones wait for their answers.
+	steady bool
 }
 
 func main() {
@@ -36,6 +40,7 @@ func main() {
 	interval := flag.Duration("interval", time.Second, "time from one request to the next")
 	duration := flag.Duration("duration", 5*time.Second, "how long to go on")
 	timeout := flag.Duration("timeout", 900*time.Millisecond, "how long one request may take, name lookup included")
+	steady := flag.Bool("steady", false, "make each request when it is due, though earlier ones wait for their answers; say which one it was, and when it was due")
 	portsOnce := flag.Bool("ports-once", false, "take each source port once, from 1024 up, so that no connection is taken for an earlier one")
 	flag.Parse()
 
@@ -50,7 +55,7 @@ func main() {
 	defer stop()
 	// Standard output, so that answers can be piped on; log's default is standard error.
 	out := log.New(os.Stdout, "", log.LstdFlags)
-	made, failed := run(ctx, newClient(*timeout, *portsOnce), plan{target, *interval, *duration}, out)
+	made, failed := run(ctx, newClient(*timeout, *portsOnce), plan{target, *interval, *duration, *steady}, out)
 	if made == 0 || failed > 0 {
 		os.Exit(1)
 	}
@@ -93,22 +98,30 @@ func newClient(timeout time.Duration, portsOnce bool) *http.Client {
 // eachPortOnce dials from source ports that it never takes twice. Linux sends a connection from a port that it knows to
 // where it sent the one before, for two minutes after one that nobody answered, whatever the service's endpoints are by then.
 func eachPortOnce(dialer net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
-	port := 1023
+	var last atomic.Int32
+	last.Store(1023)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		for port < 65535 {
-			port++
+		for {
+			port := int(last.Add(1))
+			if port > 65535 {
+				return nil, errors.New("each source port was taken once")
+			}
+			// The dialer itself is shared by requests at the same time.
+			dialer := dialer
 			dialer.LocalAddr = &net.TCPAddr{Port: port}
 			conn, err := dialer.DialContext(ctx, network, address)
 			if !errors.Is(err, syscall.EADDRINUSE) {
 				return conn, err
 			}
 		}
-		return nil, errors.New("each source port was taken once")
 	}
 }
 
 // run makes the requests that the plan has room for, the first at once.
 func run(ctx context.Context, client *http.Client, plan plan, out *log.Logger) (made, failed int) {
+	if plan.steady {
+		return runSteadily(ctx, client, plan, out)
+	}
 	start := time.Now()
 	for due := time.Duration(0); due < plan.duration; due += plan.interval {
 		select {
@@ -130,6 +143,38 @@ func run(ctx context.Context, client *http.Client, plan plan, out *log.Logger) (
 		out.Print(answer)
 	}
 	return made, failed
+}
+
+// runSteadily makes each request when it is due, whatever became of those before: who waits for one answer before the next request
+// asks least when there are the fewest answers. Times that passed while this program itself stood still are left out, and a request
+// is called by its number, since answers come in any order.
+func runSteadily(ctx context.Context, client *http.Client, plan plan, out *log.Logger) (made, failed int) {
+	var asked sync.WaitGroup
+	var lost atomic.Int32
+	start := time.Now()
+	for due := start; due.Before(start.Add(plan.duration)); due = due.Add(plan.interval) {
+		select {
+		case <-ctx.Done():
+			asked.Wait()
+			return made, int(lost.Load())
+		case <-time.After(time.Until(due)):
+		}
+		if time.Since(due) > plan.interval {
+			continue
+		}
+		name := fmt.Sprintf("%d %s", made, due.UTC().Format(time.RFC3339Nano))
+		made++
+		asked.Go(func() {
+			answer, err := ask(ctx, client, plan.url)
+			if err != nil {
+				lost.Add(1)
+				answer = fmt.Sprintf("failed: %v", err)
+			}
+			out.Printf("%s %s", name, answer)
+		})
+	}
+	asked.Wait()
+	return made, int(lost.Load())
 }
 
 func ask(ctx context.Context, client *http.Client, url string) (string, error) {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,19 @@ func TestTheProgramExitsWithOneWhenThereWasNoTimeForARequest(t *testing.T) {
 	}
 }
 
+// untilTwo goes on until two requests at least were made: a busy machine may have time for one only.
+func untilTwo(t *testing.T, client *http.Client, url string, steady bool) (made, failed int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); made < 2 && time.Now().Before(end); {
+		more, lost := run(t.Context(), client, plan{url, time.Millisecond, 50 * time.Millisecond, steady}, log.New(io.Discard, "", 0))
+		made, failed = made+more, failed+lost
+	}
+	if made < 2 {
+		t.Fatalf("there was no time for two requests, but for %d", made)
+	}
+	return made, failed
+}
+
 func TestEachRequestIsAConnectionOfItsOwn(t *testing.T) {
 	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -84,9 +98,8 @@ func TestEachRequestIsAConnectionOfItsOwn(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	made, failed := run(t.Context(), newClient(time.Second, false),
-		plan{server.URL, time.Millisecond, 50 * time.Millisecond}, log.New(io.Discard, "", 0))
-	if made < 2 || failed != 0 || int(connections.Load()) != made {
+	made, failed := untilTwo(t, newClient(10*time.Second, false), server.URL, false)
+	if failed != 0 || int(connections.Load()) != made {
 		t.Errorf("%d requests, %d failed, %d connections", made, failed, connections.Load())
 	}
 }
@@ -96,16 +109,20 @@ func TestNoSourcePortIsTakenTwiceNorOneInUse(t *testing.T) {
 	if taken, err := net.Listen("tcp", "127.0.0.1:1024"); err == nil {
 		defer taken.Close()
 	}
-	ports := map[string]int{}
+	ports, lock := map[string]int{}, sync.Mutex{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, port, _ := net.SplitHostPort(r.RemoteAddr)
+		lock.Lock()
+		defer lock.Unlock()
 		ports[port]++
 	}))
 	defer server.Close()
-	made, failed := run(t.Context(), newClient(time.Second, true),
-		plan{server.URL, time.Millisecond, 50 * time.Millisecond}, log.New(io.Discard, "", 0))
-	if made < 2 || failed != 0 || len(ports) != made || ports["1024"] != 0 {
-		t.Errorf("%d requests, %d failed, from the ports %v", made, failed, ports)
+	for _, steady := range []bool{false, true} {
+		clear(ports)
+		made, failed := untilTwo(t, newClient(10*time.Second, true), server.URL, steady)
+		if failed != 0 || len(ports) != made || ports["1024"] != 0 {
+			t.Errorf("%d requests, %d failed, from the ports %v", made, failed, ports)
+		}
 	}
 }
 
@@ -123,7 +140,7 @@ func TestThreeSecondsHaveRoomForThreeRequestsASecondApart(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		})}
-		run(t.Context(), client, plan{"http://serve", time.Second, 3 * time.Second}, log.New(io.Discard, "", 0))
+		run(t.Context(), client, plan{"http://serve", time.Second, 3 * time.Second, false}, log.New(io.Discard, "", 0))
 		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(at, want) {
 			t.Errorf("requests at %v, want %v", at, want)
 		}
@@ -139,12 +156,39 @@ func TestABlackHoleIsALineForEachRequestInItsTime(t *testing.T) {
 			return nil, r.Context().Err()
 		})
 		var out bytes.Buffer
-		made, failed := run(t.Context(), client, plan{"http://serve", time.Second, 3 * time.Second}, log.New(&out, "", 0))
+		made, failed := run(t.Context(), client, plan{"http://serve", time.Second, 3 * time.Second, false}, log.New(&out, "", 0))
 		if made != 3 || failed != 3 || strings.Count(out.String(), "failed: ") != 3 {
 			t.Errorf("%d made, %d failed: %q", made, failed, out.String())
 		}
 		if took := time.Since(start); took != 2900*time.Millisecond {
 			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestASteadyLoadGoesOnWhileRequestsHangAndTellsWhichWasDueWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var asked atomic.Int32
+		client := newClient(3*time.Second, false)
+		client.Transport = inTime(func(r *http.Request) (*http.Response, error) {
+			if asked.Add(1) == 1 {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("well"))}, nil
+		})
+		var out bytes.Buffer
+		made, failed := run(t.Context(), client, plan{"http://serve", time.Second, 3 * time.Second, true}, log.New(&out, "", 0))
+		if made != 3 || failed != 1 {
+			t.Errorf("%d made, %d failed", made, failed)
+		}
+		due := func(second time.Duration) string {
+			return start.Add(second * time.Second).UTC().Format(time.RFC3339Nano)
+		}
+		want := "1 " + due(1) + " well\n2 " + due(2) + " well\n0 " + due(0) + " failed: "
+		if !strings.HasPrefix(out.String(), want) {
+			t.Errorf("printed %q, want %q first", out.String(), want)
 		}
 	})
 }
@@ -155,7 +199,7 @@ func TestAnAnswerThatIsNotOKIsAFailure(t *testing.T) {
 	}))
 	defer server.Close()
 	var out bytes.Buffer
-	_, failed := run(t.Context(), newClient(time.Second, false), plan{server.URL, time.Second, time.Millisecond}, log.New(&out, "", 0))
+	_, failed := run(t.Context(), newClient(time.Second, false), plan{server.URL, time.Second, time.Millisecond, false}, log.New(&out, "", 0))
 	if failed != 1 || out.String() != "failed: 503 Service Unavailable: no backend\n" {
 		t.Errorf("%d failed: %q", failed, out.String())
 	}

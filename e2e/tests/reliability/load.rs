@@ -1,4 +1,5 @@
-//! A steady load: a pod that asks a name fifty times a second, each time by a new connection, and a look at every answer.
+//! A steady load: a pod that asks a name fifty times a second, whatever became of the requests before, each time by a new connection,
+//! and a look at every answer.
 
 use std::{
     cell::{Ref, RefCell},
@@ -26,6 +27,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
+    /// Which it was.
+    number: usize,
+    /// When it was made.
+    pub(crate) due: Timestamp,
     /// When it was told.
     pub(crate) at: Timestamp,
     /// The cluster that answered; none if the request failed.
@@ -47,10 +52,12 @@ pub(crate) struct Load {
 struct Log {
     file: PathBuf,
     follower: Option<Process>,
-    /// How many bytes of the file, and lines of the pod in it, were read.
+    /// How many bytes of the file were read.
     read: u64,
-    lines: usize,
+    /// In the order of the requests, up to the first of which nothing is told yet.
     answers: Vec<Answer>,
+    /// What was told of those after it.
+    early: BTreeMap<usize, Answer>,
 }
 
 // === impl Load ===
@@ -65,6 +72,7 @@ impl Load {
             "--interval=20ms",
             "--duration=1h",
             "--timeout=3s",
+            "--steady",
             "--ports-once",
         ];
         // A lookup is one of the whole name, and asks again after a second: a datagram may get lost on a busy machine.
@@ -75,7 +83,7 @@ impl Load {
             { "name": "load", "image": images::REQUEST, "args": args },
         ] } });
         let file = scene.bed.dir().join(format!("logs/load-{}.log", scene.namespace));
-        let log = Log { file, follower: None, read: 0, lines: 0, answers: Vec::new() };
+        let log = Log { file, follower: None, read: 0, answers: Vec::new(), early: BTreeMap::new() };
         let this = Self { scene: scene.clone(), member, log: RefCell::new(log) };
         // No pod is admitted before.
         scene.arrives(&[member], "ServiceAccount default").await?;
@@ -85,7 +93,7 @@ impl Load {
         Ok(this)
     }
 
-    /// What became of all requests so far.
+    /// What became of all requests so far, in their order, up to the first that still waits.
     pub(crate) fn answers(&self) -> Result<Vec<Answer>> {
         Ok(self.look()?.to_vec())
     }
@@ -107,11 +115,11 @@ impl Load {
         let _ = fs::remove_file(&log.file);
         let command = kubectl.command(&["logs", "--follow", "--timestamps", &namespace, "load"]);
         log.follower = Some(process::spawn("the follower of the load", &log.file, command)?);
-        (log.read, log.lines) = (0, 0);
+        log.read = 0;
         Ok(())
     }
 
-    /// How many requests were made so far.
+    /// The first request of which nothing is told yet.
     pub(crate) fn mark(&self) -> Result<usize> {
         Ok(self.look()?.len())
     }
@@ -126,14 +134,16 @@ impl Load {
         let now = Timestamp::now();
         self.until("what became of the requests so far is known", |answers| {
             let last = answers.last().context("there are none")?;
-            ensure!(last.at >= now, "the last was told at {}, before {now}", last.at);
+            ensure!(last.due >= now, "the last was made at {}, before {now}", last.due);
             Ok(())
         })
         .await?;
         let looked = self.look()?;
         let answers = &looked[since..];
         let failed: Vec<_> = answers.iter().filter(|answer| answer.cluster.is_none()).cloned().collect();
-        say(format_args!("{phase}: {} requests, {} failed{}", answers.len(), failed.len(), reasons(&failed)));
+        // As a row of the table in docs/reliability.md.
+        let count = if failed.is_empty() { "**0**".to_owned() } else { failed.len().to_string() };
+        say(format_args!("| {phase} | {} | {count} | {} |", answers.len(), reasons(&failed)));
         Ok(failed)
     }
 
@@ -163,10 +173,12 @@ impl Log {
         new.truncate(new.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1));
         self.read += new.len() as u64;
         for answer in String::from_utf8_lossy(&new).lines().filter_map(Answer::read) {
-            self.lines += 1;
-            if self.lines > self.answers.len() {
-                self.answers.push(answer);
+            if answer.number >= self.answers.len() {
+                self.early.insert(answer.number, answer);
             }
+        }
+        while let Some(next) = self.early.remove(&self.answers.len()) {
+            self.answers.push(next);
         }
         Ok(())
     }
@@ -177,14 +189,13 @@ impl Log {
 impl Answer {
     /// None for a line that is not the pod's, but kubectl's own.
     fn read(line: &str) -> Option<Self> {
-        // A line is: the time when it was told, day and second, what was answered.
-        let (at, line) = line.split_once(' ')?;
-        let at = at.parse().ok()?;
-        let said = line.splitn(3, ' ').nth(2).unwrap_or_default();
+        // A line is: the time when it was told, day and second, number, the time when it was due, what was answered.
+        let [at, _, _, number, due, said] = line.splitn(6, ' ').collect::<Vec<_>>().try_into().ok()?;
+        let (at, number, due) = (at.parse().ok()?, number.parse().ok()?, due.parse().ok()?);
         let answer: Value = serde_json::from_str(said).unwrap_or_default();
         let text = |field: &str| answer[field].as_str().map(str::to_owned);
         let pod = text("hostname").unwrap_or_default();
-        Some(Self { at, cluster: text("cluster"), pod, line: line.to_owned() })
+        Some(Self { number, due, at, cluster: text("cluster"), pod, line: line.to_owned() })
     }
 }
 
@@ -194,7 +205,7 @@ fn reasons(failed: &[Answer]) -> String {
     for answer in failed {
         *counts.entry(answer.line.rsplit(": ").next().unwrap_or_default()).or_default() += 1;
     }
-    counts.iter().map(|(reason, count)| format!("; {count}: {reason}")).collect()
+    counts.iter().map(|(reason, count)| format!("{count}: {reason}")).collect::<Vec<_>>().join("; ")
 }
 
 /// Fails unless the last so many requests were answered.
