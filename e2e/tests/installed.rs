@@ -152,9 +152,12 @@ async fn hub_and_agents_that_helm_installs_lead_the_story_to_a_working_derived_s
     refuses(&hub)?;
     let ready =
         ["get", "deployment", "tombolo-hub", "-n", NAMESPACE, "-o", "jsonpath={.status.readyReplicas}"];
-    let ready = bed.kubectl("host").run(&ready)?;
-    ensure!(ready == "2", "{ready:?} replicas are ready");
-    Ok(())
+    until("both replicas are ready", PATIENCE, async || {
+        let ready = bed.kubectl("host").run(&ready)?;
+        ensure!(ready == "2", "{ready:?} replicas are ready");
+        Ok(())
+    })
+    .await
 }
 
 /// What `tombolo check --connectivity` says, and whether it is content.
@@ -233,7 +236,7 @@ async fn a_hub_in_its_own_cluster_refuses_no_good_write_while_its_replicas_are_e
     let before = names(&replicas).await?;
     helm.install(&bed, "host", Chart::Hub, &["podAnnotations.round=second"])?;
     // The old ones serve on for a while when the new ones are ready: only when they are gone, everything was tried.
-    let exchanged = until("the replicas are exchanged", PATIENCE, async || {
+    let exchanged = until("the replicas are exchanged", 2 * PATIENCE, async || {
         let now = names(&replicas).await?;
         ensure!(now.len() == 2 && now.is_disjoint(&before), "there were {before:?} and are {now:?}");
         Ok(())

@@ -74,6 +74,9 @@ pub(crate) async fn h4_a_cluster_alone_has_no_name(bed: Arc<Bed>) -> Result<()> 
     does_not_exist(&scene, 2, "A", &format!("member1.{}", clusterset(&scene))).await?;
     let headless = by_hand(&bed, "row-h4-headless", &[("10.9.0.1", Some("one"), true)]).await?;
     resolves(&headless, 2, &clusterset(&headless), &["10.9.0.1".to_owned()]).await?;
+    // The endpoint has its name below the one that does not exist.
+    resolves(&headless, 2, &format!("one.member1.{}", clusterset(&headless)), &["10.9.0.1".to_owned()])
+        .await?;
     does_not_exist(&headless, 2, "A", &format!("member1.{}", clusterset(&headless))).await
 }
 
@@ -118,7 +121,18 @@ pub(crate) async fn i2_i3_each_named_port_has_a_record_and_comes_with_the_addres
     let unnamed = json!({ "spec": { "ports": [{ "port": 80, "protocol": "TCP" }] } });
     let (unnamed, ip) = self::named(&bed, "row-i2-unnamed", unnamed).await?;
     resolves(&unnamed, 2, &clusterset(&unnamed), &[ip]).await?;
-    does_not_exist(&unnamed, 2, "SRV", &format!("_http._tcp.{}", clusterset(&unnamed))).await
+    no_port_has_a_name(&unnamed, &UNNAMED).await
+}
+
+/// What a port without a name could be called if names were made up, as for ports 80 and 8080.
+const UNNAMED: [&str; 5] = ["_http._tcp", "_tcp-80._tcp", "_80._tcp", "_tcp-8080._tcp", "_8080._tcp"];
+
+/// Fails unless the import has no record of a port by any of these names.
+async fn no_port_has_a_name(scene: &Scene, names: &[&str]) -> Result<()> {
+    for name in names {
+        does_not_exist(scene, 2, "SRV", &format!("{name}.{}", clusterset(scene))).await?;
+    }
+    Ok(())
 }
 
 /// A slice of a Service that has no selector: an address, a host name and readiness each.
@@ -162,11 +176,19 @@ pub(crate) async fn j1_j4_a_headless_name_is_the_ready_endpoints_and_without_any
 }
 
 pub(crate) async fn j2_j3_j6_an_endpoint_is_called_by_host_and_source_cluster(bed: Arc<Bed>) -> Result<()> {
-    let some =
-        [("10.9.2.1", Some("db-0"), true), ("10.9.2.2", None, true), ("10.9.2.3", Some("db-1"), false)];
+    let some = [
+        ("10.9.2.1", Some("db-0"), true),
+        ("10.9.2.2", None, true),
+        ("10.9.2.3", Some("db-1"), false),
+        ("10.9.2.4", Some("db-2"), true),
+        ("10.9.2.5", Some("db-2"), true),
+    ];
     let scene = by_hand(&bed, "row-j2", &some).await?;
     let name = clusterset(&scene);
     resolves(&scene, 2, &format!("db-0.member1.{name}"), &["10.9.2.1".to_owned()]).await?;
+    // A host name that two have is both of them.
+    let both = ["10.9.2.4", "10.9.2.5"].map(str::to_owned);
+    resolves(&scene, 2, &format!("db-2.member1.{name}"), &both).await?;
     // Without a host name it is called by its address.
     resolves(&scene, 2, &format!("10-9-2-2.member1.{name}"), &["10.9.2.2".to_owned()]).await?;
     for nobody in ["db-1.member1", "db-0.member2", "10-9-2-1.member1"] {
@@ -180,7 +202,17 @@ pub(crate) async fn j5_each_endpoint_has_a_record_for_each_named_port(bed: Arc<B
     let scene = by_hand(&bed, "row-j5", &some).await?;
     let name = clusterset(&scene);
     let wanted = ["db-0", "db-1"].map(|host| format!("8080 {host}.member1.{name}."));
-    has_srv(&scene, 2, &format!("_http._tcp.{name}"), &wanted).await
+    has_srv(&scene, 2, &format!("_http._tcp.{name}"), &wanted).await?;
+    // The one port of a Service needs no name, and then has no record.
+    let unnamed = self::scene(&bed, "row-j5-unnamed", &[1, 2]).await?;
+    let ports = json!([{ "port": 8080, "protocol": "TCP" }]);
+    let headless = object("Service", "serve", json!({ "spec": { "clusterIP": "None", "ports": ports } }));
+    let ports = json!([{ "name": "", "port": 8080, "protocol": "TCP" }]);
+    let endpoints = with(slice("serve", &[("10.9.3.3", Some("db-0"), true)]), json!({ "ports": ports }));
+    unnamed.apply(1, [headless, endpoints, export()]).await?;
+    resolves(&unnamed, 2, &format!("db-0.member1.{}", clusterset(&unnamed)), &["10.9.3.3".to_owned()])
+        .await?;
+    no_port_has_a_name(&unnamed, &UNNAMED).await
 }
 
 /// The definition of ClusterProperty, as far as it matters, and the property that is a cluster's id.
@@ -215,6 +247,7 @@ pub(crate) async fn k1_k3_a_cluster_is_known_by_its_property_and_no_two_may_have
     ensure!(id == "blue", "its id is {id:?}");
     let refused = bed.join("member2", &[]).await.err().map(|error| format!("{error:#}")).unwrap_or_default();
     ensure!(refused.contains("member1"), "it is not told whose id that is: {refused:?}");
+    ensure!(refused.contains("a cluster can be a member once"), "it is not told why: {refused:?}");
     Ok(())
 }
 
