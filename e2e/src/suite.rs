@@ -76,7 +76,7 @@ fn run_where(needs: Needs, arguments: &Arguments, spec: Spec, tests: Vec<Test>) 
                 if let Some(reason) = &**lacking {
                     return Ok(Completion::ignored_with(reason.clone()));
                 }
-                runtime.block_on(shared.try_on(name, test)).map(|()| Completion::Completed)
+                runtime.block_on(shared.try_on(name, test))
             })
         })
         .collect();
@@ -97,7 +97,13 @@ pub enum Needs {
     Browser,
     /// The program that checks rules of Prometheus.
     Promtool,
+    /// A kernel that gives links IPv6.
+    Ipv6,
 }
+
+/// An error that says what a test lacks that has begun: it is ignored, not failed.
+#[derive(Debug)]
+struct Lacking(String);
 
 /// A test that brings its own bed: a sentence, what it needs, and what to do.
 pub type Alone = (&'static str, Needs, fn() -> Result<()>);
@@ -108,7 +114,7 @@ pub fn run_one_by_one(tests: Vec<Alone>) -> ExitCode {
     let trials = tests.into_iter().map(|(name, needs, test)| {
         Trial::ignorable_test(name, move || match needs.lacking() {
             Some(reason) => Ok(Completion::ignored_with(reason)),
-            None => test().map(|()| Completion::Completed).map_err(|e| Failed::from(format!("{e:#}"))),
+            None => completion(test()).map_err(|e| Failed::from(format!("{e:#}"))),
         })
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
@@ -121,6 +127,10 @@ pub fn on_its_own_bed(name: &str, spec: Spec, test: impl AsyncFnOnce(Arc<Bed>) -
 
 /// The same among tests that share a bed, which this one leaves alone: it is started for it, shown if it fails, and gone when it ends.
 pub async fn aside(name: &str, spec: Spec, test: impl AsyncFnOnce(Arc<Bed>) -> Result<()>) -> Result<()> {
+    // Without nodes no link needs it.
+    if spec.dual_stack && spec.nodes {
+        Needs::Ipv6.or_ignore()?;
+    }
     let bed = Arc::new(Bed::start(spec, None).await.context(Aside)?);
     let outcome = AssertUnwindSafe(test(bed.clone())).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked, see above")));
@@ -142,6 +152,11 @@ impl fmt::Display for Aside {
 // === impl Needs ===
 
 impl Needs {
+    /// Ends a test that has begun as ignored unless the machine has it.
+    pub fn or_ignore(self) -> Result<()> {
+        self.lacking().map_or(Ok(()), |reason| Err(Lacking(reason).into()))
+    }
+
     fn lacking(self) -> Option<String> {
         match self {
             Self::Nothing => None,
@@ -152,14 +167,48 @@ impl Needs {
             Self::Promtool => packages::promtool()
                 .err()
                 .map(|e| format!("skipped: needs promtool, and there is none: {e:#}")),
+            Self::Ipv6 => without_ipv6(std::fs::read_to_string(IPV6_IS_OFF).ok().as_deref()),
         }
+    }
+}
+
+/// Where the kernel says whether a new link has IPv6 disabled.
+const IPV6_IS_OFF: &str = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+
+/// What a machine lacks, by what it says there.
+fn without_ipv6(off: Option<&str>) -> Option<String> {
+    match off.map(str::trim) {
+        Some("0") => None,
+        Some(_) => Some(format!("skipped: needs IPv6, which {IPV6_IS_OFF} has off")),
+        None => Some("skipped: needs IPv6, which the kernel does not have".to_owned()),
+    }
+}
+
+// === impl Lacking ===
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Lacking {}
+
+/// What became of a test: one that the machine cannot run is ignored, for the reason that it gives.
+fn completion(outcome: Result<()>) -> Result<Completion> {
+    match outcome {
+        Ok(()) => Ok(Completion::Completed),
+        Err(e) => match e.downcast_ref::<Lacking>() {
+            Some(lacking) => Ok(Completion::ignored_with(&lacking.0)),
+            None => Err(e),
+        },
     }
 }
 
 // === impl Shared ===
 
 impl Shared {
-    async fn try_on(&self, name: &str, test: fn(Arc<Bed>) -> Outcome) -> Result<(), Failed> {
+    async fn try_on(&self, name: &str, test: fn(Arc<Bed>) -> Outcome) -> Result<Completion, Failed> {
         let start =
             async || Bed::start(self.spec.clone(), None).await.map(Arc::new).map_err(|e| format!("{e:#}"));
         let bed =
@@ -167,7 +216,7 @@ impl Shared {
         // A test that panics fails as one that returns an error does.
         let outcome = AssertUnwindSafe(test(bed.clone())).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked, see above")));
-        outcome.map_err(|e| {
+        completion(outcome).map_err(|e| {
             if !e.is::<Aside>() {
                 eprintln!("{}", dump(name, &bed));
             }
@@ -193,4 +242,24 @@ fn dump(test: &str, bed: &Bed) -> String {
         text += &format!("── end of {log}\n{}\n", tail(&logs.join(format!("{log}.log")), lines));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_ipv6_has_its_tests_ignored_and_says_why() {
+        assert_eq!(without_ipv6(Some("0\n")), None);
+        for off in [None, Some("1\n")] {
+            let reason = without_ipv6(off).unwrap();
+            let outcome: Result<()> = Err(Lacking(reason).into());
+            let completion = completion(outcome.context(Aside)).unwrap();
+            assert!(
+                matches!(completion, Completion::Ignored { reason: Some(why) } if why.contains("IPv6")),
+                "{off:?}"
+            );
+        }
+        assert!(completion(Err(anyhow!("it rains"))).is_err());
+    }
 }

@@ -13,7 +13,8 @@ use tombolo_e2e::{
     kubectl::Kubectl,
     network::{self, Network},
     process::{self, Process, run},
-    suite, tests,
+    suite::{self, Needs},
+    tests,
     wait::until,
 };
 
@@ -299,6 +300,7 @@ async fn a_second_bed_with_a_host_cluster_does_not_disturb_the_first(bed: Arc<Be
 }
 
 async fn with_dual_stack_pods_reach_each_other_by_both_families(_: Arc<Bed>) -> Result<()> {
+    Needs::Ipv6.or_ignore()?;
     let bed = Bed::start(Spec { dual_stack: true, ..Spec::nodes(2) }.bare(), None).await?;
     let both = bed.kubectl("member1").in_namespace("families")?;
     let addresses = echo(&both, "echo").await?;
