@@ -1,6 +1,12 @@
 //! What a bed is made of, and what must be on the machine for it.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::PathBuf,
+    process::Command,
+    sync::{Mutex, PoisonError},
+};
 
 use anyhow::{Context, Result, ensure};
 
@@ -10,6 +16,7 @@ use crate::{
     control_plane::Purpose,
     images::{self, Programs},
     packages,
+    process::run,
     progress::say,
     tombolo,
     tools::{Tool, Tools},
@@ -52,6 +59,9 @@ pub struct Spec {
     #[arg(long = "join-flag", value_name = "FLAG", allow_hyphen_values = true, requires = "joined")]
     pub join_flags: Vec<String>,
 }
+
+/// The commands that a bed is made of, and the archives of the images that its nodes have.
+type Provided = (Tools, Vec<PathBuf>);
 
 // === impl Spec ===
 
@@ -130,7 +140,23 @@ impl Spec {
     }
 
     /// Builds, packs and installs what must be on the machine before such a bed can start; quick when it is there.
-    pub fn provide(&self) -> Result<(Tools, Vec<PathBuf>)> {
+    pub fn provide(&self) -> Result<Provided> {
+        // What is there is compared with its hash, hundreds of megabytes of it: once a process, whatever number of beds it starts.
+        static PROVIDED: Mutex<BTreeMap<bool, Provided>> = Mutex::new(BTreeMap::new());
+        let mut provided = PROVIDED.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tools, mut archives) = match provided.get(&self.nodes) {
+            Some(known) => known.clone(),
+            None => provided.entry(self.nodes).or_insert(self.provide_first()?).clone(),
+        };
+        drop(provided);
+        if self.image {
+            archives.push(own_image()?);
+        }
+        Ok((tools, archives))
+    }
+
+    /// The same, but for Tombolo's own image, where nothing is known to be there.
+    fn provide_first(&self) -> Result<Provided> {
         let wanted = self.tools();
         if !self.nodes {
             return Ok((Tools::provide(&wanted)?, Vec::new()));
@@ -150,10 +176,7 @@ impl Spec {
             request: path(Tool::Request),
             serve: path(Tool::Serve),
         };
-        let mut archives = images::provide(&images::all(&programs)?, &Tools::cache_folder()?.join("images"))?;
-        if self.image {
-            archives.push(own_image()?);
-        }
+        let archives = images::provide(&images::all(&programs)?, &Tools::cache_folder()?.join("images"))?;
         Ok((tools, archives))
     }
 
@@ -191,7 +214,10 @@ impl fmt::Display for Spec {
 fn own_image() -> Result<PathBuf> {
     let binary = tombolo::binary()?;
     let archive = binary.with_extension("image.tar");
-    images::pack(&images::tombolo(&binary)?, &archive)?;
+    // Each node imports it all, and most of it is for debuggers. A machine without binutils imports that too.
+    let stripped = binary.with_extension("stripped");
+    let strip = run(Command::new("strip").args(["--strip-debug", "-o"]).arg(&stripped).arg(&binary));
+    images::pack(&images::tombolo(if strip.is_ok() { &stripped } else { &binary })?, &archive)?;
     Ok(archive)
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use tombolo_e2e::{bed::Spec, progress::say, tools::Tools};
+use tombolo_e2e::{bed::Spec, progress::say, tombolo, tools::Tools};
 
 /// Checks formatting, lints, dependencies, runs all tests and fuzzes.
 #[derive(Debug, Parser)]
@@ -93,6 +93,7 @@ fn all_tests() -> Result<()> {
     let bed = if rustix::process::geteuid().is_root() { Spec::nodes(1) } else { Spec::api(1) };
     bed.provide().context("failed to make the machine ready for clusters")?;
     step("build of the tests", &mut cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
+    let tombolo = tombolo::binary()?;
     let logs = target()?.join("verify");
     fs::create_dir_all(&logs).with_context(|| format!("failed to make {}", logs.display()))?;
     // Always of the whole workspace: of one package alone, dependencies would be built again with fewer features.
@@ -105,8 +106,8 @@ fn all_tests() -> Result<()> {
     ensure!(alone.len() == ALONE.len(), "there is no program for each of {ALONE:?}");
     let on_beds = |name: &String| Program::new(name, &["--test", name]);
     queue.extend(beside.iter().map(on_beds));
-    let mut failed = run_all(queue, LANES, &logs)?;
-    failed.extend(run_all(alone.iter().map(on_beds).collect(), 1, &logs)?);
+    let mut failed = run_all(queue, LANES, &tombolo, &logs)?;
+    failed.extend(run_all(alone.iter().map(on_beds).collect(), 1, &tombolo, &logs)?);
     if !failed.is_empty() {
         let told: Vec<_> =
             failed.iter().flat_map(|(_, failures)| &failures.told).map(String::as_str).collect();
@@ -119,13 +120,18 @@ fn all_tests() -> Result<()> {
 
 /// Runs programs, as many at a time, and gives back those that failed with what they said of it. What each says is kept in a file and
 /// printed when it has ended, in one piece.
-fn run_all(queue: VecDeque<Program>, lanes: usize, logs: &Path) -> Result<Vec<(String, Failures)>> {
+fn run_all(
+    queue: VecDeque<Program>,
+    lanes: usize,
+    tombolo: &Path,
+    logs: &Path,
+) -> Result<Vec<(String, Failures)>> {
     let (queue, failed) = (Mutex::new(queue), Mutex::new(Vec::new()));
     let lane = || -> Result<()> {
         loop {
             let next = queue.lock().expect("no lane panics with it").pop_front();
             let Some(program) = next else { return Ok(()) };
-            if let Some(failures) = program.run(logs)? {
+            if let Some(failures) = program.run(tombolo, logs)? {
                 failed.lock().expect("no lane panics with it").push((program.name, failures));
             }
         }
@@ -151,12 +157,14 @@ impl Program {
     }
 
     /// Runs it, prints what it said, and gives back what failed, if anything.
-    fn run(&self, logs: &Path) -> Result<Option<Failures>> {
+    fn run(&self, tombolo: &Path, logs: &Path) -> Result<Option<Failures>> {
         let path = logs.join(&self.name).with_extension("log");
         let log = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
         let started = Instant::now();
         let mut command = cargo(&["test", "--workspace", "--locked"]);
-        command.args(&self.arguments).stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
+        // Else each asks cargo for it.
+        command.args(&self.arguments).env("TOMBOLO_BIN", tombolo);
+        command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
         say(format_args!("{}: {}", self.name, shown(&command)));
         let status = command.status().with_context(|| format!("failed to start {}", shown(&command)))?;
         let said = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
