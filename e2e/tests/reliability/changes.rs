@@ -44,7 +44,7 @@ pub(crate) async fn scaling_1_3_0_2_fails_no_request_while_there_is_a_pod(bed: A
         Ok(())
     })
     .await?;
-    load.none_failed("scale 1 → 3", since).await?;
+    load.none_failed("1 pod becomes 3", since).await?;
 
     let (since, told) = (load.mark()?, Timestamp::now());
     scaled(&scene, 1, 0).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn scaling_1_3_0_2_fails_no_request_while_there_is_a_pod(bed: A
         Ok(())
     })
     .await?;
-    let failed = load.tell("scale 3 → 0, until nobody answers", since).await?;
+    let failed = load.tell("3 pods become none, until nobody answers", since).await?;
     let lame_duck = LAME_DUCK.try_into()?;
     // Pods that were told to end serve on for a while, and are asked for as long.
     let early = failed.iter().find(|answer| answer.at.duration_since(told) < lame_duck);
@@ -64,7 +64,7 @@ pub(crate) async fn scaling_1_3_0_2_fails_no_request_while_there_is_a_pod(bed: A
         Ok(())
     })
     .await?;
-    let failed = load.tell("scale 0 → 2, until two pods answer", since).await?;
+    let failed = load.tell("none become 2, until both answer", since).await?;
     // The gap is in one piece: no request failed that was made after one of the new pods had answered.
     let answers = load.answers()?.split_off(since);
     let last: Vec<_> = answers.iter().rev().take(60).collect();
@@ -125,7 +125,7 @@ pub(crate) async fn a_move_by_one_edit_of_a_policy_keeps_the_address(bed: Arc<Be
     load.until("member2 answers alone", |answers| answered_by(answers, 100, |cluster| cluster == node(2)))
         .await?;
     let took = began.elapsed();
-    let failed = load.tell("a move by one edit", since).await?;
+    let failed = load.tell("a move by one edit of a policy, member1 → member2", since).await?;
     say(format_args!("a move by one edit: member2 alone after {:.1} s", took.as_secs_f64()));
     ensure!(address(&scene, 3).await? == before, "the address changed");
     // No request fails that was made after member 2 had answered.
@@ -149,7 +149,7 @@ pub(crate) async fn a_move_by_two_edits_of_a_policy_fails_no_request(bed: Arc<Be
     placed(&scene, &[2]).await?;
     load.until("member2 answers alone", |answers| answered_by(answers, 100, |cluster| cluster == node(2)))
         .await?;
-    load.none_failed("a move by two edits", since).await?;
+    load.none_failed("a move by two edits, first to both and then to member2", since).await?;
     ensure!(address(&scene, 3).await? == before, "the address changed");
     load.end().await
 }

@@ -49,7 +49,7 @@ pub(crate) async fn hub_and_agents_that_restart_and_stay_away_fail_no_request(be
     tombolo.start_agents(&bed).await?;
     tombolo.until_ready(&bed).await?;
     change_arrives(&scene, &load, 3).await?;
-    load.none_failed("hub and agents killed and started again", since).await?;
+    load.none_failed("hub and all agents killed and started again", since).await?;
 
     let since = load.mark()?;
     let seconds = match std::env::var("TOMBOLO_OUTAGE_SECONDS") {
@@ -59,13 +59,13 @@ pub(crate) async fn hub_and_agents_that_restart_and_stay_away_fail_no_request(be
     tombolo.kill_hub();
     tombolo.kill_agents();
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    load.none_failed(&format!("hub and agents away for {seconds} s"), since).await?;
+    load.none_failed(&format!("hub and all agents away for {seconds} s"), since).await?;
     let since = load.mark()?;
     tombolo.start_hub(&bed).await?;
     tombolo.start_agents(&bed).await?;
     tombolo.until_ready(&bed).await?;
     change_arrives(&scene, &load, 4).await?;
-    load.none_failed("hub and agents back", since).await?;
+    load.none_failed("hub and all agents back, and a change arrives", since).await?;
     ensure!(address(&scene, 3).await? == before, "the address changed");
     load.end().await
 }
@@ -154,7 +154,7 @@ async fn silent_for_less(bed: &Bed, scene: &Scene, load: &Load) -> Result<bool> 
         let last = answers.iter().rev().take(100);
         let still = last.filter(|one| one.cluster.as_deref() == Some(&node(1))).count();
         ensure!(still > 0, "member1's pods are left out already");
-        load.none_failed("an API server silent for less than the set time", since).await?;
+        load.none_failed("member1's API server silent for less than `--lost-after`", since).await?;
     }
     Ok(in_time)
 }
@@ -176,7 +176,7 @@ pub(crate) async fn a_silent_api_server_changes_nothing_and_a_member_without_pow
     let noticed = noticed(&bed).await?;
     load.until("member2 serves alone", |answers| answered_by(answers, 200, |cluster| cluster == node(2)))
         .await?;
-    load.tell("a member loses its power", since).await?;
+    load.tell("member1 loses its power while member2 exports too", since).await?;
     let last = load.answers()?.into_iter().rfind(|answer| answer.cluster != Some(node(2)));
     let last = last.context("member2 was alone all the time")?.due;
     let took = |from: Timestamp| Duration::try_from(last.duration_since(from)).unwrap_or_default();
@@ -198,6 +198,6 @@ pub(crate) async fn a_silent_api_server_changes_nothing_and_a_member_without_pow
 
     silent.end(&bed).await?;
     load.until("all four pods answer again", all_four).await?;
-    load.tell("the member has its power again, until all pods answer", since).await?;
+    load.tell("member1 has its power again, until all pods answer", since).await?;
     load.end().await
 }
