@@ -41,8 +41,8 @@ fn the_dashboard_has_every_metric_but_those_that_others_say_better() {
 #[test]
 fn no_label_can_grow_but_the_members_names() {
     let words = [
-        "code", "for", "grade", "kind", "mark", "member", "of", "outcome", "reason", "route", "state",
-        "trouble", "verb", "verdict",
+        "code", "for", "grade", "kind", "mark", "member", "of", "outcome", "reason", "role", "route",
+        "state", "trouble", "verb", "verdict",
     ];
     let metrics = Metrics::default();
     let labels: BTreeSet<_> = metrics.described().iter().flat_map(|one| one.labels).copied().collect();

@@ -64,7 +64,7 @@ async fn hub(bed: &Bed, name: &str, lease: &str) -> Result<Component> {
 
 async fn leads(hub: &Component) -> Result<bool> {
     let metrics = hub.says("/metrics").await?;
-    let line = metrics.lines().find_map(|line| line.strip_prefix("tombolo_leader "));
+    let line = metrics.lines().find_map(|line| line.strip_prefix("tombolo_leader{role=\"hub\"} "));
     match line.context("no such metric")? {
         "1" => Ok(true),
         "0" => Ok(false),

@@ -39,7 +39,7 @@ use crate::{
         connection,
         health::{self, Readiness},
         lease::{self, Claim},
-        metrics::{self, Metrics},
+        metrics::{self, Metrics, Role},
         queue::{Queue, Urgency},
     },
 };
@@ -103,7 +103,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let config = connection::config(&args.connection).await?;
     let reader = client(&config, None).context("failed to set up the client")?;
     let (readiness, metrics, claim) = (Readiness::default(), Metrics::default(), Claim::default());
-    metrics.leader.follow(&claim);
+    metrics.leader.follow(Role::Agent, &claim);
     let part = readiness.part("API server");
     let writer = client(&config, Some(claim.clone()))?;
     let agent =

@@ -40,7 +40,7 @@ use crate::{
         connection,
         health::{self, Readiness},
         lease::{self, Claim},
-        metrics::Metrics,
+        metrics::{Metrics, Role},
     },
     webhook::{self, server::SharedView},
 };
@@ -115,7 +115,7 @@ pub async fn run(args: Args, stop: CancellationToken) -> Result<()> {
     let config = connection::config(&args.connection).await?;
     let client = client(&config, None).context("failed to set up the client")?;
     let (readiness, metrics, claim) = (Readiness::default(), Metrics::default(), Claim::default());
-    metrics.leader.follow(&claim);
+    metrics.leader.follow(Role::Hub, &claim);
     let part = readiness.part("API server");
     let view: SharedView = Arc::new(RwLock::new(View::new(&args.namespace)));
     let changed = Arc::new(Notify::new());

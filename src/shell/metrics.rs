@@ -11,12 +11,12 @@ mod propagation;
 mod reconciles;
 mod webhook;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
-    metrics::gauge::Gauge,
+    metrics::{family::Family, gauge::Gauge},
     registry::Registry,
 };
 
@@ -58,8 +58,18 @@ pub struct Metrics {
 /// Whether this replica leads, asked when somebody reads: it is never out of date.
 #[derive(Debug, Clone, Default)]
 pub struct Leader {
-    gauge: Gauge,
+    gauge: Family<Labels, Gauge>,
     holds: Asked<bool>,
+    role: Arc<OnceLock<Role>>,
+}
+
+/// Which of the two roles a process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The control plane.
+    Hub,
+    /// That of a member.
+    Agent,
 }
 
 /// A label: the member that something is about.
@@ -75,7 +85,12 @@ impl Default for Metrics {
         let mut all = Catalogue::new("tombolo");
         let webhook = Webhook::new(&mut all);
         let leader = Leader::default();
-        all.add("leader", "Whether this replica leads and so may write: 1 or 0", &[], leader.gauge.clone());
+        all.add(
+            "leader",
+            "Whether this replica of a hub or an agent leads and so may write: 1 or 0",
+            &["role"],
+            leader.gauge.clone(),
+        );
         let reconciles = Reconciles::new(&mut all);
         let arrivals = Arrivals::new(&mut all);
         let propagation = Propagation::new(&mut all, arrivals, reconciles.clone());
@@ -106,9 +121,10 @@ impl Metrics {
 // === impl Leader ===
 
 impl Leader {
-    /// Shows this claim from now on; a process has one.
-    pub fn follow(&self, claim: &Claim) {
+    /// Shows this claim from now on; a process has one, and one role.
+    pub fn follow(&self, role: Role, claim: &Claim) {
         let claim = claim.clone();
+        self.role.get_or_init(|| role);
         self.holds.answer_by(move || claim.holds());
     }
 
@@ -118,7 +134,21 @@ impl Leader {
     }
 
     fn look(&self) {
-        self.gauge.set(self.leads().into());
+        if let Some(role) = self.role.get() {
+            self.gauge.get_or_create(&vec![("role", role.name())]).set(self.leads().into());
+        }
+    }
+}
+
+// === impl Role ===
+
+impl Role {
+    /// As it is called in metrics.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hub => "hub",
+            Self::Agent => "agent",
+        }
     }
 }
 

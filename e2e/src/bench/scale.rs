@@ -96,7 +96,7 @@ impl Args {
         drop(running);
         let again = Processes::start(&bed, &tombolo).await?;
         until("the hub leads", PATIENCE, async || {
-            ensure!(again.hub.says("/metrics").await?.contains("tombolo_leader 1"), "not yet");
+            ensure!(again.hub.says("/metrics").await?.contains("tombolo_leader{role=\"hub\"} 1"), "not yet");
             Ok(())
         })
         .await?;

@@ -38,7 +38,7 @@ async fn stop(agent: Component) -> Result<()> {
 
 async fn leads(agent: &Component) -> Result<()> {
     until("the agent leads", PATIENCE, async || {
-        ensure!(agent.says("/metrics").await?.contains("tombolo_leader 1"), "it does not");
+        ensure!(agent.says("/metrics").await?.contains("tombolo_leader{role=\"agent\"} 1"), "it does not");
         Ok(())
     })
     .await

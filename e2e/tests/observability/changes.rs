@@ -175,7 +175,7 @@ async fn nothing_is_rewritten(fleet: &mut Fleet, scene: &Scene) -> Result<()> {
     fleet.start_agent(1).await?;
     fleet.start_hub().await?;
     until("the new hub leads", PATIENCE, async || {
-        ensure!(number(&fleet.metrics().await?, "tombolo_leader")? == 1.0, "it does not");
+        ensure!(number(&fleet.metrics().await?, "tombolo_leader{role=\"hub\"}")? == 1.0, "it does not");
         Ok(())
     })
     .await?;

@@ -46,7 +46,7 @@ pub(crate) async fn again(bed: &Bed, flags: &[&str]) -> Result<Component> {
 /// Whether a hub leads.
 pub(crate) async fn leads(hub: &Component) -> Result<bool> {
     let metrics = hub.says("/metrics").await?;
-    match metrics.lines().find_map(|line| line.strip_prefix("tombolo_leader ")) {
+    match metrics.lines().find_map(|line| line.strip_prefix("tombolo_leader{role=\"hub\"} ")) {
         Some(leads) => Ok(leads == "1"),
         None => bail!("no such metric"),
     }

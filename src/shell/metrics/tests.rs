@@ -17,6 +17,7 @@ fn noted() -> Metrics {
     let metrics = Metrics::default();
     let (one, two): (ClusterName, ClusterName) = ("member1".parse().unwrap(), "member2".parse().unwrap());
     let millis = Duration::from_millis;
+    metrics.leader.follow(Role::Hub, &Claim::always());
     metrics.webhook.certificate(1_800_000_000);
     metrics.webhook.certificate_failed();
     metrics.webhook.answered("validate", false, Duration::from_micros(70));
@@ -50,11 +51,9 @@ fn noted() -> Metrics {
 #[test]
 fn what_was_noted_is_what_prometheus_reads() {
     let metrics = noted();
-    assert!(metrics.text().unwrap().contains("tombolo_leader 0"));
-    metrics.leader.follow(&Claim::always());
     let text = metrics.text().unwrap();
     for line in [
-        "tombolo_leader 1",
+        "tombolo_leader{role=\"hub\"} 1",
         "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
         "tombolo_webhook_certificate_failures_total 1",
         "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
@@ -88,6 +87,17 @@ fn what_was_noted_is_what_prometheus_reads() {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
     assert!(!text.contains("member2"), "what is gone is not counted any more: {text}");
+}
+
+#[test]
+fn who_does_not_lead_says_so_with_its_role() {
+    let metrics = Metrics::default();
+    assert!(!metrics.text().unwrap().contains("tombolo_leader{"), "nobody said what this process is");
+    let claim = Claim::always();
+    metrics.leader.follow(Role::Agent, &claim);
+    assert!(metrics.text().unwrap().contains("tombolo_leader{role=\"agent\"} 1"));
+    claim.give_up();
+    assert!(metrics.text().unwrap().contains("tombolo_leader{role=\"agent\"} 0"));
 }
 
 /// The labels of a series.
