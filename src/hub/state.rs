@@ -41,6 +41,7 @@ fn fleet(engine: &Engine) -> Fleet {
             .map(|trust| trust == Trust::Full),
         grade: engine.look_exchange(|exchange| exchange.grade(&link.name)),
         queues: queues(&link),
+        failed: engine.claim.holds().then(|| engine.report.failures(&link.name)),
         stale: [Mark::Kept, Mark::Withdrawn]
             .map(|mark| (mark, tally.stale.get(&(link.name.clone(), mark)).copied().unwrap_or_default()))
             .into(),

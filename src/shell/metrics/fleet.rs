@@ -35,6 +35,12 @@ const OLDEST: Gauge = (
     "How long the change of a copy or service has been waiting that is looked at next in a member",
     &["member", "of"],
 );
+const FAILED: Gauge = (
+    "copies_failed",
+    "Copies and services that are not in a member as they are to be, for a reason that the policies' conditions tell; no value from who \
+     does not lead",
+    &["member"],
+);
 const CONFLICTS: Gauge = ("services_in_conflict", "Services whose exporting clusters do not agree", &[]);
 const STALE: Gauge = (
     "stale_slices",
@@ -73,6 +79,8 @@ pub struct MemberState {
     pub grade: Grade,
     /// What its queues have to do: that of copies and that of services.
     pub queues: [(&'static str, Load); 2],
+    /// Copies and services that are not there as they are to be; none where this replica does not lead and so does not try.
+    pub failed: Option<usize>,
     /// Slices of its endpoints in other members that say that it is silent.
     pub stale: Vec<(Mark, usize)>,
 }
@@ -82,7 +90,7 @@ pub struct MemberState {
 impl Gauges {
     pub(super) fn new(all: &mut Catalogue) -> Self {
         let this = Self::default();
-        let gauges = [READY, AGENT_READY, TRUSTED, FRESHNESS, DEPTH, OLDEST, CONFLICTS, STALE];
+        let gauges = [READY, AGENT_READY, TRUSTED, FRESHNESS, DEPTH, OLDEST, FAILED, CONFLICTS, STALE];
         all.collect(&gauges, this.clone());
         this
     }
@@ -121,6 +129,9 @@ impl Collector for Gauges {
         let oldest =
             queues().map(|(member, (of, load))| (vec![member.name.as_str(), *of], load.oldest.as_secs_f64()));
         write(&mut encoder, OLDEST, oldest)?;
+        let failed =
+            members.iter().filter_map(|member| Some((vec![member.name.as_str()], count(member.failed?))));
+        write(&mut encoder, FAILED, failed)?;
         let stale = members.iter().flat_map(|member| {
             let marks = member.stale.iter();
             marks.map(|(mark, number)| (vec![member.name.as_str(), mark.as_str()], count(*number)))

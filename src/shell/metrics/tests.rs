@@ -42,6 +42,7 @@ fn noted() -> Metrics {
         trusted: Some(false),
         grade: Grade::Stale,
         queues: [("copies", Load { working: 1, ..Load::default() }), ("services", Load::default())],
+        failed: Some(4),
         stale: vec![(Mark::Kept, 7)],
     };
     metrics.fleet.answer_by(move || Fleet { members: vec![member.clone()], conflicts: 2 });
@@ -75,6 +76,7 @@ fn what_was_noted_is_what_prometheus_reads() {
         "tombolo_member_freshness{member=\"member1\",grade=\"stale\"} 1.0",
         "tombolo_member_freshness{member=\"member1\",grade=\"fresh\"} 0.0",
         "tombolo_queue_depth{member=\"member1\",of=\"copies\",state=\"working\"} 1.0",
+        "tombolo_copies_failed{member=\"member1\"} 4.0",
         "tombolo_stale_slices{member=\"member1\",mark=\"kept\"} 7.0",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
