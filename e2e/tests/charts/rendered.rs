@@ -55,6 +55,7 @@ const WORKLOAD: &[&str] = &[
     "webhook.service.type=NodePort",
     "webhook.service.port=8443",
     "webhook.service.nodePort=30443",
+    "metrics.serviceMonitor.credentialsSecret.name=hub-token",
 ];
 const ACCESS: &[&str] = &["parts=access", "access.token=true"];
 /// Kinds of others that a bed does not know.
@@ -130,6 +131,17 @@ pub(crate) async fn values_that_make_no_sense_are_refused_in_clear_words(bed: Ar
         ),
         (Chart::Hub, &["webhook.url=https://hub.example"], "webhook.url: must be empty where the hub serves"),
         (Chart::Hub, &["access.token=true"], "access.token: only with parts=access"),
+        (
+            Chart::Hub,
+            &[
+                "parts=workload",
+                "apiServer.kubeconfigSecret.name=hub",
+                "webhook.url=https://hub.example",
+                "metrics.auth=token",
+                "metrics.serviceMonitor.enabled=true",
+            ],
+            "metrics.serviceMonitor.credentialsSecret.name: is required with metrics.auth=token",
+        ),
         (Chart::Hub, &["apiServer.namespace=another"], "install it there with --namespace another"),
         (
             Chart::Agent,
@@ -217,6 +229,21 @@ pub(crate) async fn pods_run_without_root_and_without_rights_on_their_node(bed: 
         let found = only(&all, kind)?.pointer(pointer);
         ensure!(found == Some(selector), "{kind} selects {found:?}, not {selector}");
     }
+    Ok(())
+}
+
+pub(crate) async fn prometheus_shows_a_token_that_the_hubs_own_api_server_knows(bed: Arc<Bed>) -> Result<()> {
+    let helm = Helm::on(&bed).await?;
+    let asks = ["metrics.auth=token", "metrics.serviceMonitor.enabled=true"];
+    let shown = |values: &[&str]| -> Result<Value> {
+        let all = helm.objects(Chart::Hub, values)?;
+        Ok(only(&all, "ServiceMonitor")?["spec"]["endpoints"][0].clone())
+    };
+    let own = shown(&asks)?;
+    ensure!(own["bearerTokenFile"].is_string() && own.get("authorization").is_none(), "{own}");
+    let given = shown(&[&asks, WORKLOAD].concat())?;
+    let credentials = json!({ "credentials": { "name": "hub-token", "key": "token" } });
+    ensure!(given["authorization"] == credentials && given.get("bearerTokenFile").is_none(), "{given}");
     Ok(())
 }
 
