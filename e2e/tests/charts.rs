@@ -17,7 +17,8 @@ use rendered::{
     an_api_server_takes_what_the_charts_make_strictly, an_empty_list_of_namespaces_is_said_to_the_hub_as_one,
     both_charts_are_well_made_whatever_is_switched_on, no_role_has_a_wildcard_unless_one_asks_for_all,
     pods_run_without_root_and_without_rights_on_their_node,
-    prometheus_shows_a_token_that_the_hubs_own_api_server_knows, the_agents_chart_makes_what_join_makes,
+    prometheus_shows_a_token_that_the_hubs_own_api_server_knows,
+    replicas_that_share_no_node_do_not_hold_up_their_successors, the_agents_chart_makes_what_join_makes,
     the_charts_hold_the_version_of_this_checkout, the_readmes_name_every_value_with_its_default,
     values_that_make_no_sense_are_refused_in_clear_words,
 };
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
             no_role_has_a_wildcard_unless_one_asks_for_all,
             pods_run_without_root_and_without_rights_on_their_node,
             prometheus_shows_a_token_that_the_hubs_own_api_server_knows,
+            replicas_that_share_no_node_do_not_hold_up_their_successors,
             the_agents_chart_makes_what_join_makes,
             the_charts_hold_the_version_of_this_checkout,
             the_readmes_name_every_value_with_its_default,

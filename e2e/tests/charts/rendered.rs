@@ -247,6 +247,21 @@ pub(crate) async fn prometheus_shows_a_token_that_the_hubs_own_api_server_knows(
     Ok(())
 }
 
+pub(crate) async fn replicas_that_share_no_node_do_not_hold_up_their_successors(bed: Arc<Bed>) -> Result<()> {
+    let helm = Helm::on(&bed).await?;
+    for (how, pointer) in [
+        ("soft", "/preferredDuringSchedulingIgnoredDuringExecution/0/podAffinityTerm"),
+        ("hard", "/requiredDuringSchedulingIgnoredDuringExecution/0"),
+    ] {
+        let all = helm.objects(Chart::Hub, &[&format!("podAntiAffinity={how}")])?;
+        let pod = &only(&all, "Deployment")?["spec"]["template"]["spec"];
+        let term = &pod["affinity"]["podAntiAffinity"];
+        let term = term.pointer(pointer).with_context(|| format!("{how}: {term}"))?;
+        ensure!(term["matchLabelKeys"] == json!(["pod-template-hash"]), "{how}: {term}");
+    }
+    Ok(())
+}
+
 /// An object without what only says by whom and how it was made.
 fn bare(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
