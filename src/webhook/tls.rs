@@ -43,6 +43,8 @@ pub enum BadPair {
 #[derive(Debug, Clone)]
 pub struct Loaded {
     key: Arc<CertifiedKey>,
+    /// The beginning of its life, in seconds since 1970.
+    pub from: i64,
     /// The end of its life, in seconds since 1970.
     pub until: i64,
 }
@@ -64,7 +66,8 @@ impl Loaded {
         let first = chain.first().ok_or_else(|| BadPair::Certificate("there is none in it".to_owned()))?;
         let (_, parsed) =
             X509Certificate::from_der(first).map_err(|e| BadPair::Certificate(e.to_string()))?;
-        let until = parsed.validity().not_after.timestamp();
+        let (from, until) =
+            (parsed.validity().not_before.timestamp(), parsed.validity().not_after.timestamp());
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| BadPair::Key(e.to_string()))?;
         let provider = CryptoProvider::get_default().cloned();
         let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
@@ -72,7 +75,7 @@ impl Loaded {
         if until <= now {
             return Err(BadPair::Expired { until, now });
         }
-        Ok(Self { key: Arc::new(key), until })
+        Ok(Self { key: Arc::new(key), from, until })
     }
 
     /// Whether it shows the same certificate as another.
@@ -104,7 +107,7 @@ impl Serving {
         let news = self.current.load().as_ref().is_none_or(|current| !current.same_as(&loaded));
         if news {
             tracing::info!(until = loaded.until, "webhook certificate in use");
-            self.metrics.certificate(loaded.until);
+            self.metrics.certificate(loaded.from, loaded.until);
             self.current.store(Some(Arc::new(loaded)));
         }
         news
@@ -147,7 +150,8 @@ mod tests {
     #[test]
     fn a_pair_that_fits_and_lives_is_taken() {
         let (chain, key) = pair(NOW + 500);
-        assert_eq!(Loaded::new(&chain, &key, NOW).unwrap().until, NOW + 500);
+        let loaded = Loaded::new(&chain, &key, NOW).unwrap();
+        assert_eq!((loaded.from, loaded.until), (NOW - 50, NOW + 500));
     }
 
     #[test]

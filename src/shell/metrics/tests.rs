@@ -18,7 +18,7 @@ fn noted() -> Metrics {
     let (one, two): (ClusterName, ClusterName) = ("member1".parse().unwrap(), "member2".parse().unwrap());
     let millis = Duration::from_millis;
     metrics.leader.follow(Role::Hub, &Claim::always());
-    metrics.webhook.certificate(1_800_000_000);
+    metrics.webhook.certificate(1_700_000_000, 1_800_000_000);
     metrics.webhook.certificate_failed();
     metrics.webhook.answered("validate", false, Duration::from_micros(70));
     metrics.agent.wrote("services");
@@ -55,6 +55,7 @@ fn what_was_noted_is_what_prometheus_reads() {
     let text = metrics.text().unwrap();
     for line in [
         "tombolo_leader{role=\"hub\"} 1",
+        "tombolo_webhook_certificate_start_timestamp_seconds 1700000000",
         "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
         "tombolo_webhook_certificate_failures_total 1",
         "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",

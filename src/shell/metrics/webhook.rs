@@ -14,6 +14,7 @@ use super::{Labels, catalogue::Catalogue};
 /// What the webhook counts.
 #[derive(Debug, Clone)]
 pub struct Webhook {
+    certificate_start: Gauge,
     certificate_expiry: Gauge,
     certificate_failures: Counter,
     requests: Family<Labels, Counter>,
@@ -27,14 +28,21 @@ impl Webhook {
         // From 50 µs to 0.8 s: an answer is computed from memory.
         let durations = || Histogram::new(exponential_buckets(0.000_05, 2.0, 15));
         let this = Self {
+            certificate_start: Gauge::default(),
             certificate_expiry: Gauge::default(),
             certificate_failures: Counter::default(),
             requests: Family::default(),
             durations: Family::new_with_constructor(durations),
         };
         all.add(
+            "webhook_certificate_start_timestamp_seconds",
+            "Since when the certificate in use is valid, in seconds since 1970; 0 where there is none",
+            &[],
+            this.certificate_start.clone(),
+        );
+        all.add(
             "webhook_certificate_expiry_timestamp_seconds",
-            "When the certificate in use expires, in seconds since 1970",
+            "When the certificate in use expires, in seconds since 1970; 0 where there is none",
             &[],
             this.certificate_expiry.clone(),
         );
@@ -60,7 +68,8 @@ impl Webhook {
     }
 
     /// Notes which certificate is in use.
-    pub fn certificate(&self, until: i64) {
+    pub fn certificate(&self, from: i64, until: i64) {
+        self.certificate_start.set(from);
         self.certificate_expiry.set(until);
     }
 
