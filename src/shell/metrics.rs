@@ -94,7 +94,7 @@ impl Default for Metrics {
         let reconciles = Reconciles::new(&mut all);
         let arrivals = Arrivals::new(&mut all);
         let propagation = Propagation::new(&mut all, arrivals, reconciles.clone());
-        let agent = Agent::new(&mut all, reconciles);
+        let agent = Agent::new(&mut all, reconciles, leader.holds.clone());
         api().register(&mut all);
         let fleet = Gauges::new(&mut all);
         let (registry, described) = all.finish();
@@ -106,7 +106,6 @@ impl Metrics {
     /// All metrics in the form that Prometheus reads.
     pub fn text(&self) -> Result<String> {
         self.leader.look();
-        self.agent.look();
         let mut text = String::new();
         encode(&mut text, &self.registry).context("failed to write the metrics")?;
         Ok(text)

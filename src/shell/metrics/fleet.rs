@@ -49,7 +49,7 @@ const STALE: Gauge = (
 );
 
 /// A gauge: its name, meaning and labels.
-type Gauge = (&'static str, &'static str, &'static [&'static str]);
+pub(super) type Gauge = (&'static str, &'static str, &'static [&'static str]);
 
 /// What is measured when somebody reads.
 #[derive(Debug, Clone, Default)]
@@ -141,7 +141,7 @@ impl Collector for Gauges {
 }
 
 /// Writes a gauge: each value with those of its labels.
-fn write<'a>(
+pub(super) fn write<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help, labels): Gauge,
     values: impl Iterator<Item = (Vec<&'a str>, f64)>,
@@ -162,6 +162,7 @@ fn write<'a>(
     Ok(())
 }
 
-fn count(number: usize) -> f64 {
+/// A number as gauges have it.
+pub(super) fn count(number: usize) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

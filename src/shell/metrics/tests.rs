@@ -61,7 +61,7 @@ fn what_was_noted_is_what_prometheus_reads() {
         "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
         "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",
         "tombolo_agent_writes_total{kind=\"services\"} 1",
-        "tombolo_agent_queue_depth{state=\"waiting\"} 3",
+        "tombolo_agent_queue_depth{state=\"waiting\"} 3.0",
         "tombolo_agent_queue_oldest_seconds 2.0",
         "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"again\"} 1",
         "tombolo_template_to_member_seconds_bucket{le=\"0.002\",member=\"member1\"} 0",
@@ -101,6 +101,23 @@ fn who_does_not_lead_says_so_with_its_role() {
     assert!(metrics.text().unwrap().contains("tombolo_leader{role=\"agent\"} 1"));
     claim.give_up();
     assert!(metrics.text().unwrap().contains("tombolo_leader{role=\"agent\"} 0"));
+}
+
+#[test]
+fn an_agents_queue_is_shown_only_while_it_is_worked_on() {
+    let metrics = Metrics::default();
+    let claim = Claim::always();
+    metrics.leader.follow(Role::Agent, &claim);
+    metrics.agent.queue.answer_by(|| Load { waiting: 3, oldest: Duration::from_secs(90), ..Load::default() });
+    let shown = || metrics.text().unwrap().lines().filter(|line| line.contains("agent_queue_")).count();
+    assert!(shown() > 0);
+    claim.give_up();
+    assert_eq!(
+        shown(),
+        0,
+        "a standby's queue is full of what the other has done: {}",
+        metrics.text().unwrap()
+    );
 }
 
 /// The labels of a series.
