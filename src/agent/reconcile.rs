@@ -126,7 +126,7 @@ impl Agent {
                 Ok(done) => done,
                 Err(e) => self.failed(&key, &e),
             };
-            self.metrics.reconciles.note("services", done, began.elapsed());
+            self.metrics.reconciles.note("services", None, done, began.elapsed());
             self.queue.done(&key, done);
         }
     }

@@ -10,7 +10,7 @@ use std::{
     error::Error as StdError,
     mem,
     pin::Pin,
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
     task::{Context as Task, Poll},
     time::{Duration, Instant},
 };
@@ -40,6 +40,7 @@ use super::{
     lease::Claim,
     metrics::{self, verb},
 };
+use crate::decide::ids::ClusterName;
 
 /// What the head of an answer may take, connecting included; bodies take as long as they take.
 pub const ANSWER: Duration = Duration::from_secs(10);
@@ -85,6 +86,8 @@ struct Gate<S> {
     inner: S,
     fence: Option<Claim>,
     patience: Duration,
+    /// The member that is asked; empty for the own API server.
+    member: Arc<str>,
 }
 
 type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
@@ -92,6 +95,15 @@ type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 /// A client with a connection of its own. An API server allows about 100 streams a connection, and three watches that
 /// nobody reads stall one: writes and probes share a client, watches get others.
 pub fn client(config: &Config, fence: Option<Claim>) -> Result<Client> {
+    connected(config, fence, "")
+}
+
+/// The same of a member, which metrics name.
+pub fn client_of(member: &ClusterName, config: &Config, fence: Option<Claim>) -> Result<Client> {
+    connected(config, fence, member.as_str())
+}
+
+fn connected(config: &Config, fence: Option<Claim>, member: &str) -> Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -99,14 +111,14 @@ pub fn client(config: &Config, fence: Option<Claim>) -> Result<Client> {
     // Where there is no HTTP/2, this is all that notices a peer that is gone.
     tcp.set_keepalive(Some(PING));
     match proxy(config)? {
-        None => stack(config, tcp, fence),
+        None => stack(config, tcp, fence, member),
         Some(proxy) => {
             let tunnel = Tunnel::new(proxy.uri().clone(), tcp);
             let tunnel = match proxy.basic_auth() {
                 Some(auth) => tunnel.with_auth(auth.clone()),
                 None => tunnel,
             };
-            stack(config, tunnel, fence)
+            stack(config, tunnel, fence, member)
         }
     }
 }
@@ -147,7 +159,7 @@ fn proxy(config: &Config) -> Result<Option<Intercept>> {
     found.map(Some).with_context(|| format!("{field}: it is no URL of a proxy, such as http://10.0.0.1:3128"))
 }
 
-fn stack<C>(config: &Config, connector: C, fence: Option<Claim>) -> Result<Client>
+fn stack<C>(config: &Config, connector: C, fence: Option<Claim>, member: &str) -> Result<Client>
 where
     C: Service<Uri, Response = TokioIo<TcpStream>> + Clone + Send + Sync + 'static,
     C::Error: Into<BoxError>,
@@ -182,7 +194,7 @@ where
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().context("failed to set up authentication")?)
         .layer(named.extra_headers_layer().context("failed to set up headers")?)
-        .service(Gate { inner: http, fence, patience: ANSWER });
+        .service(Gate { inner: http, fence, patience: ANSWER, member: member.into() });
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -222,6 +234,7 @@ where
         let fence = self.fence.clone().filter(|_| mutates(&request));
         let patience = self.patience;
         let (verb, asked) = (verb(&request), Instant::now());
+        let member = self.member.clone();
         Box::pin(async move {
             if fence.as_ref().is_some_and(|fence| !fence.holds()) {
                 return Err(Fenced::Refused.into());
@@ -240,7 +253,7 @@ where
                 () = tokio::time::sleep(patience) => Err(NoAnswer::Head.into()),
             };
             let code = answer.as_ref().ok().map(|answer: &Response<T>| answer.status());
-            metrics::api().asked(verb, code, asked.elapsed());
+            metrics::api().asked(&member, verb, code, asked.elapsed());
             answer
         })
     }

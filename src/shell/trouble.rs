@@ -46,6 +46,17 @@ const ABOUT_ONE: &[&str] = &[
 // === impl Trouble ===
 
 impl Trouble {
+    /// All that there are.
+    pub const ALL: [Self; 7] = [
+        Self::Link,
+        Self::Object,
+        Self::Credentials,
+        Self::Fenced,
+        Self::Conflict,
+        Self::NotFound,
+        Self::Forbidden,
+    ];
+
     /// As it is called in metrics.
     pub fn name(self) -> &'static str {
         match self {

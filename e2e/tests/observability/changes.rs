@@ -135,10 +135,13 @@ async fn members_are_measured(fleet: &Fleet) -> Result<()> {
     }
     let agent = fleet.agents[0].as_ref().context("there is an agent")?.says("/metrics").await?;
     for (metrics, name) in [
-        (&hub, "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"well\"}"),
-        (&hub, "tombolo_api_requests_total{verb=\"create\",code=\"2xx\"}"),
-        (&agent, "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"well\"}"),
-        (&agent, "tombolo_api_requests_total{verb=\"update\",code=\"2xx\"}"),
+        (
+            &hub,
+            "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"well\",member=\"member2\"}",
+        ),
+        (&hub, "tombolo_api_requests_total{verb=\"create\",code=\"2xx\",member=\"member2\"}"),
+        (&agent, "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"well\",member=\"\"}"),
+        (&agent, "tombolo_api_requests_total{verb=\"update\",code=\"2xx\",member=\"\"}"),
     ] {
         ensure!(number(metrics, name)? > 0.0, "{name} is not in\n{metrics}");
     }

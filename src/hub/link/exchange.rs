@@ -300,7 +300,7 @@ impl Session {
             Ok(slice) => slice,
             // It is not as it was seen, or it is there and has lost our label.
             Err(error) if trouble(&error) == Trouble::Conflict => {
-                self.engine.metrics.failed(Trouble::Conflict);
+                self.engine.metrics.failed(&self.name, Trouble::Conflict);
                 return self.look_at(&api, key, step).await;
             }
             Err(error) => {

@@ -322,7 +322,7 @@ impl Session {
             Failure::Request(error) => error,
         };
         let kind = trouble(&error);
-        self.engine.metrics.failed(kind);
+        self.engine.metrics.failed(&self.name, kind);
         if kind == Trouble::Link {
             self.link_failed();
         } else {

@@ -27,7 +27,7 @@ use crate::{
     },
     hub::engine::Engine,
     shell::{
-        client::client,
+        client::client_of,
         queue::{Queue, Urgency},
     },
 };
@@ -93,8 +93,10 @@ impl Session {
         cluster: &Cluster,
     ) -> Result<Self> {
         Ok(Self {
-            writer: client(config, Some(engine.claim.clone()))?,
-            watching: (0..Kinds::CONNECTIONS).map(|_| client(config, None)).collect::<Result<_>>()?,
+            writer: client_of(&name, config, Some(engine.claim.clone()))?,
+            watching: (0..Kinds::CONNECTIONS)
+                .map(|_| client_of(&name, config, None))
+                .collect::<Result<_>>()?,
             queue: Queue::default(),
             services: Queue::default(),
             going: Mutex::default(),
@@ -280,7 +282,7 @@ impl Session {
             let key = self.services.take().await;
             let began = Instant::now();
             let done = self.reconcile_service(&key).await;
-            self.engine.metrics.reconciles.note("services", done, began.elapsed());
+            self.engine.metrics.reconciles.note("services", Some(&self.name), done, began.elapsed());
             self.services.done(&key, done);
         }
     }
@@ -290,7 +292,7 @@ impl Session {
             let key = self.queue.take().await;
             let began = Instant::now();
             let done = self.reconcile(&key).await;
-            self.engine.metrics.reconciles.note("copies", done, began.elapsed());
+            self.engine.metrics.reconciles.note("copies", Some(&self.name), done, began.elapsed());
             self.queue.done(&key, done);
         }
     }

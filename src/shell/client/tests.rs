@@ -35,7 +35,7 @@ fn gate(
             Ok(Response::new(()))
         }
     });
-    (Gate { inner, fence, patience: PATIENCE }, asked)
+    (Gate { inner, fence, patience: PATIENCE, member: "".into() }, asked)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family},
 };
 
-use super::{Arrivals, Labels, Reconciles, catalogue::Catalogue};
+use super::{Arrivals, Labels, Reconciles, api, catalogue::Catalogue};
 use crate::{
     decide::{exchange::Reason, ids::ClusterName},
     shell::trouble::Trouble,
@@ -15,13 +15,20 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Propagation {
     writes: Family<Labels, Counter>,
-    failures: Family<Labels, Counter>,
+    failures: Family<Failure, Counter>,
     fights: Counter,
     refused: Family<Refusal, Counter>,
     /// How long changes take from end to end.
     pub arrivals: Arrivals,
     /// What was reconciled.
     pub reconciles: Reconciles,
+}
+
+/// Whose API server did not do what it was asked, and what that means.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failure {
+    member: String,
+    trouble: &'static str,
 }
 
 /// Whose object is not believed, and for what.
@@ -51,8 +58,8 @@ impl Propagation {
         );
         all.add(
             "propagation_failures",
-            "Requests to members that failed, by what that means",
-            &["trouble"],
+            "Requests to members that failed, by member and what that means",
+            &["member", "trouble"],
             this.failures.clone(),
         );
         all.add("propagation_fights", "Repairs of what somebody keeps changing", &[], this.fights.clone());
@@ -75,9 +82,9 @@ impl Propagation {
         self.writes.get_or_create(&vec![("for", "deletion")]).inc();
     }
 
-    /// Notes that a request failed.
-    pub fn failed(&self, trouble: Trouble) {
-        self.failures.get_or_create(&vec![("trouble", trouble.name())]).inc();
+    /// Notes that a request to a member failed.
+    pub fn failed(&self, member: &ClusterName, trouble: Trouble) {
+        self.failures.get_or_create(&Failure { member: member.to_string(), trouble: trouble.name() }).inc();
     }
 
     /// Notes a repair of what somebody keeps changing.
@@ -94,6 +101,11 @@ impl Propagation {
     /// Forgets a member that is gone.
     pub fn forget(&self, member: &ClusterName) {
         self.arrivals.forget(member);
+        self.reconciles.forget(member);
+        api().forget(member);
+        for trouble in Trouble::ALL {
+            self.failures.remove(&Failure { member: member.to_string(), trouble: trouble.name() });
+        }
         for reason in Reason::ALL {
             self.refused.remove(&Refusal { member: member.to_string(), reason: reason.name() });
         }

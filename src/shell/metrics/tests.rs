@@ -24,17 +24,22 @@ fn noted() -> Metrics {
     metrics.agent.wrote("services");
     metrics.agent.failed(Trouble::Link);
     metrics.agent.queue.answer_by(|| Load { waiting: 3, oldest: Duration::from_secs(2), ..Load::default() });
-    metrics.agent.reconciles.note("services", Done::Again, millis(1));
+    metrics.agent.reconciles.note("services", None, Done::Again, millis(1));
     metrics.propagation.applied(true);
-    metrics.propagation.failed(Trouble::Object);
+    metrics.propagation.reconciles.note("copies", Some(&one), Done::Well, millis(1));
+    metrics.propagation.reconciles.note("copies", Some(&two), Done::Well, millis(1));
+    metrics.propagation.failed(&one, Trouble::Object);
+    metrics.propagation.failed(&two, Trouble::Link);
     metrics.propagation.refused(&one, Reason::Address);
     metrics.propagation.refused(&two, Reason::Size);
     metrics.propagation.arrivals.template(&one, millis(3));
     metrics.propagation.arrivals.endpoints(&one, millis(0));
     metrics.propagation.arrivals.endpoints(&two, millis(5));
+    api().asked("member1", "patch", Some(http::StatusCode::CONFLICT), millis(4));
+    api().asked("member1", "read", Some(http::StatusCode::TOO_MANY_REQUESTS), millis(4));
+    api().asked("member2", "delete", Some(http::StatusCode::OK), millis(4));
+    api().asked("", "read", None, millis(4));
     metrics.propagation.forget(&two);
-    api().asked("patch", Some(http::StatusCode::CONFLICT), millis(4));
-    api().asked("read", None, millis(4));
     let member = MemberState {
         name: one,
         ready: true,
@@ -63,12 +68,14 @@ fn what_was_noted_is_what_prometheus_reads() {
         "tombolo_agent_writes_total{kind=\"services\"} 1",
         "tombolo_agent_queue_depth{state=\"waiting\"} 3.0",
         "tombolo_agent_queue_oldest_seconds 2.0",
-        "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"again\"} 1",
+        "tombolo_reconcile_duration_seconds_count{of=\"services\",outcome=\"again\",member=\"\"} 1",
         "tombolo_template_to_member_seconds_bucket{le=\"0.002\",member=\"member1\"} 0",
         "tombolo_template_to_member_seconds_bucket{le=\"0.004\",member=\"member1\"} 1",
         "tombolo_template_to_member_seconds_bucket{le=\"65.536\",member=\"member1\"} 1",
         "tombolo_endpoint_to_importer_seconds_bucket{le=\"0.001\",member=\"member1\"} 1",
         "tombolo_propagation_refused_total{member=\"member1\",reason=\"address\"} 1",
+        "tombolo_reconcile_duration_seconds_count{of=\"copies\",outcome=\"well\",member=\"member1\"} 1",
+        "tombolo_propagation_failures_total{member=\"member1\",trouble=\"object\"} 1",
         "tombolo_propagation_writes_total{for=\"repair\"} 1",
         "tombolo_services_in_conflict 2.0",
         "tombolo_member_ready{member=\"member1\"} 1.0",
@@ -84,8 +91,9 @@ fn what_was_noted_is_what_prometheus_reads() {
     }
     // Other tests of this process may have asked API servers too.
     for line in [
-        "tombolo_api_requests_total{verb=\"patch\",code=\"4xx\"}",
-        "tombolo_api_requests_total{verb=\"read\",code=\"none\"}",
+        "tombolo_api_requests_total{verb=\"patch\",code=\"4xx\",member=\"member1\"}",
+        "tombolo_api_requests_total{verb=\"read\",code=\"429\",member=\"member1\"}",
+        "tombolo_api_requests_total{verb=\"read\",code=\"none\",member=\"\"}",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
