@@ -72,6 +72,7 @@ pub(crate) async fn a_change_is_followed_and_measured_from_the_agent_to_the_impo
     // The agent is looked for now and then.
     until("members are measured", PATIENCE, async || members_are_measured(&fleet).await).await?;
     state_is_shown(&fleet).await?;
+    imports_are_counted(&fleet, &scene).await?;
     copies_are_followed(&fleet, &scene).await?;
     nothing_is_rewritten(&mut fleet, &scene).await
 }
@@ -90,6 +91,23 @@ async fn endpoints_are_followed(fleet: &Fleet, scene: &Scene) -> Result<()> {
             line["change"] == id && line["member"] == "member2" && line["service"] == "followed/serve"
         });
         ensure!(found, "{id} is not in the hub's log");
+        Ok(())
+    })
+    .await
+}
+
+/// A ServiceImport that came to be is measured as a change; putting it right is a repair and is not.
+async fn imports_are_counted(fleet: &Fleet, scene: &Scene) -> Result<()> {
+    let arrived = "tombolo_template_to_member_seconds_count{member=\"member2\"}";
+    let repairs = "tombolo_propagation_writes_total{for=\"repair\"}";
+    let before = fleet.metrics().await?;
+    let came = number(&before, arrived)?;
+    ensure!(came >= 1.0, "the ServiceImport is not in\n{before}");
+    scene.edit(2, "ServiceImport serve", json!({ "spec": { "sessionAffinity": "ClientIP" } })).await?;
+    until("it is put right, as a repair", PATIENCE, async || {
+        let metrics = fleet.metrics().await?;
+        ensure!(number(&metrics, repairs)? > number(&before, repairs)?, "no repair is in\n{metrics}");
+        ensure!(number(&metrics, arrived)? == came, "{arrived} is not {came}:\n{metrics}");
         Ok(())
     })
     .await

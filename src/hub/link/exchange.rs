@@ -219,12 +219,23 @@ impl Session {
             applied => applied,
         };
         let import = applied?;
-        self.engine.metrics.applied(false);
+        let repair = self.is_repair(key, object);
+        self.engine.metrics.applied(repair);
+        if let Some(waited) = self.services.answer(key).filter(|_| !repair) {
+            self.engine.metrics.arrivals.template(&self.name, waited);
+        }
         let change = import.annotations().get(annotation::APPLIED).map(|applied| of_copy(applied));
         tracing::debug!(member = %self.name, service = %key, change, "a ServiceImport follows a change");
         let seen = ImportSeen::of(key, &import, &self.hub);
         self.engine.exchange(|exchange| exchange.see_import(&self.name, key, seen));
         Ok(())
+    }
+
+    /// Whether what was applied is what was applied before: then somebody else had changed it. Remembers it.
+    fn is_repair(&self, key: &ServiceKey, object: &Value) -> bool {
+        let sum = object["metadata"]["annotations"][annotation::APPLIED].as_str().unwrap_or_default();
+        let before = self.seen.lock().applied.insert(object_key(import_kind(), key), sum.into());
+        before.is_some_and(|before| *before == *sum)
     }
 
     /// Deletes a ServiceImport; says how long to wait if it is too early.
@@ -248,6 +259,11 @@ impl Session {
         let api: Api<ServiceImport> =
             Api::namespaced_with(self.writer.clone(), key.namespace.as_str(), &version);
         self.delete(&api, key.name.as_str(), uid).await?;
+        // One that no policy brought had its grace, which is no delay.
+        if let Some(waited) = self.services.answer(key).filter(|_| !origin.template.is_empty()) {
+            self.engine.metrics.arrivals.template(&self.name, waited);
+        }
+        self.seen.lock().applied.remove(&object_key(import_kind(), key));
         self.going.lock().remove(key);
         self.engine.exchange(|exchange| exchange.see_import(&self.name, key, None));
         Ok(None)

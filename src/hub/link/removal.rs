@@ -71,6 +71,9 @@ impl Session {
             self.engine.metrics.deleted();
         }
         self.link_answered();
+        if let Some(waited) = self.queue.answer(key) {
+            self.engine.metrics.arrivals.template(&self.name, waited);
+        }
         {
             let mut seen = self.seen.lock();
             seen.applied.remove(key);

@@ -32,7 +32,8 @@ impl Arrivals {
         };
         all.add(
             "template_to_member_seconds",
-            "From a change on the hub of what is to be in a member until the member has acknowledged it, by member",
+            "From when the hub saw a change of what is to be in a member, copies and ServiceImports, until the member has acknowledged it, \
+             deletions included, by member",
             &["member"],
             this.templates.clone(),
         );
