@@ -35,6 +35,52 @@ impl Route {
     }
 }
 
+/// The kinds that metrics know by name.
+pub const KINDS: [&str; 8] = [
+    "ServiceExport",
+    "ServiceImport",
+    "PropagationPolicy",
+    "ClusterPropagationPolicy",
+    "OverridePolicy",
+    "ClusterOverridePolicy",
+    "Cluster",
+    "Service",
+];
+/// What metrics call all others, and what is no request.
+pub const OTHER: &str = "other";
+
+/// An answer, and what metrics say of it.
+#[derive(Debug)]
+pub struct Judged {
+    /// The `AdmissionReview` that goes out.
+    pub answer: Value,
+    /// What it is about: one of [`KINDS`], or [`OTHER`].
+    pub kind: &'static str,
+    /// `allowed`, `warned`, `unjudged` (admitted by what little the hub knew) or `refused`.
+    pub verdict: &'static str,
+}
+
+// === impl Judged ===
+
+impl Judged {
+    /// A refusal of what is no request.
+    pub fn none(refusal: Value) -> Self {
+        Self { answer: refusal, kind: OTHER, verdict: "refused" }
+    }
+
+    fn of(route: Route, view: &View, uid: &str, request: &Request, verdict: &Verdict) -> Self {
+        let kind = KINDS.into_iter().find(|kind| *kind == request.kind.kind).unwrap_or(OTHER);
+        let knew = route == Route::Mutate || (kind != OTHER && view.is_synced());
+        let word = match (verdict.allowed(), knew, verdict.warnings.is_empty()) {
+            (false, ..) => "refused",
+            (true, false, _) => "unjudged",
+            (true, true, false) => "warned",
+            (true, true, true) => "allowed",
+        };
+        Self { answer: respond(uid, request, verdict), kind, verdict: word }
+    }
+}
+
 /// What an API server sends.
 #[derive(Debug, Deserialize)]
 struct Review {
@@ -77,23 +123,28 @@ struct User {
 
 /// Answers a request.
 pub fn answer(route: Route, view: &View, body: &[u8]) -> Value {
+    judge(route, view, body).answer
+}
+
+/// Answers a request, and says what metrics count of that.
+pub fn judge(route: Route, view: &View, body: &[u8]) -> Judged {
     let review: Review = match serde_json::from_slice(body) {
         Ok(review) => review,
-        Err(e) => return refusal("", &format!("the request is no AdmissionReview: {e}")),
+        Err(e) => return Judged::none(refusal("", &format!("the request is no AdmissionReview: {e}"))),
     };
     let Some(incoming) = review.request else {
-        return refusal("", "the AdmissionReview has no request");
+        return Judged::none(refusal("", "the AdmissionReview has no request"));
     };
     let uid = incoming.uid.clone();
     let request = match incoming.parse() {
         Ok(request) => request,
-        Err(message) => return refusal(&uid, &message),
+        Err(message) => return Judged::none(refusal(&uid, &message)),
     };
     let verdict = match route {
         Route::Validate => admit::admit(view, &request),
         Route::Mutate => admit::mutate(view, &request),
     };
-    respond(&uid, &request, &verdict)
+    Judged::of(route, view, &uid, &request, &verdict)
 }
 
 /// A refusal of what is no request at all.
@@ -155,6 +206,8 @@ fn envelope(response: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -183,6 +236,46 @@ mod tests {
         let answer = answer(Route::Mutate, &View::new("tombolo-system"), request.to_string().as_bytes());
         assert_eq!(answer["response"]["uid"], "abc");
         assert_eq!(answer["response"]["allowed"], true);
+    }
+
+    #[test]
+    fn metrics_are_told_the_kind_and_whether_anything_was_judged() {
+        let told = |route, synced: bool, kind: &str, spec: Value| {
+            let mut view = View::new("tombolo-system");
+            if synced {
+                view.retain_clusters(&BTreeSet::new());
+                view.retain_namespaces(&BTreeSet::new());
+                view.retain_services(&BTreeSet::new());
+                view.retain_exports(&BTreeSet::new());
+                view.retain_imports(&BTreeSet::new());
+                view.retain_propagation_policies(&BTreeSet::new());
+                view.retain_cluster_propagation_policies(&BTreeSet::new());
+                view.retain_override_policies(&BTreeSet::new());
+                view.retain_cluster_override_policies(&BTreeSet::new());
+            }
+            let group = if kind == "Service" { "" } else { "multicluster.x-k8s.io" };
+            let request = json!({ "request": {
+                "uid": "1", "operation": "CREATE", "namespace": "shop", "name": "serve",
+                "kind": { "group": group, "version": if group.is_empty() { "v1" } else { "v1alpha1" }, "kind": kind },
+                "object": { "metadata": { "name": "serve", "namespace": "shop" }, "spec": spec },
+            } });
+            let judged = judge(route, &view, request.to_string().as_bytes());
+            (judged.kind, judged.verdict)
+        };
+        let import = json!({ "type": "ClusterSetIP", "ports": [] });
+        assert_eq!(
+            told(Route::Validate, false, "ServiceImport", import.clone()),
+            ("ServiceImport", "unjudged")
+        );
+        assert_eq!(told(Route::Mutate, false, "ServiceImport", import), ("ServiceImport", "allowed"));
+        assert_eq!(told(Route::Validate, true, "Service", json!({})), ("Service", "allowed"));
+        assert_eq!(
+            told(Route::Validate, true, "ServiceImport", json!({ "type": 1 })),
+            ("ServiceImport", "refused")
+        );
+        assert_eq!(told(Route::Validate, true, "Gadget", json!({})), (OTHER, "unjudged"));
+        let nothing = judge(Route::Validate, &View::new("tombolo-system"), b"");
+        assert_eq!((nothing.kind, nothing.verdict), (OTHER, "refused"));
     }
 
     proptest! {

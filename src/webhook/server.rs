@@ -34,7 +34,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    review::{Route, answer, refusal},
+    review::{self, Judged, Route, refusal},
     tls::Serving,
 };
 use crate::{
@@ -126,24 +126,29 @@ async fn review(
     body: Body,
 ) -> Json<Value> {
     let started = Instant::now();
-    let answer = judge(route, &view, &headers, body).await;
-    metrics.answered(route.name(), answer["response"]["allowed"] == true, started.elapsed());
+    let Judged { answer, kind, verdict } = judge(route, &view, &headers, body).await;
+    metrics.answered(route.name(), kind, verdict, started.elapsed());
     Json(answer)
 }
 
-async fn judge(route: Route, view: &SharedView, headers: &HeaderMap, body: Body) -> Value {
+async fn judge(route: Route, view: &SharedView, headers: &HeaderMap, body: Body) -> Judged {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return refusal("", &format!("the content type must be application/json, not {kind:?}"));
+        let said = format!("the content type must be application/json, not {kind:?}");
+        return Judged::none(refusal("", &said));
     }
     let body = match tokio::time::timeout(SLOWEST, to_bytes(body, LARGEST)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => {
-            return refusal("", &format!("the request is larger than {LARGEST} bytes, or was cut off"));
+            let said = format!("the request is larger than {LARGEST} bytes, or was cut off");
+            return Judged::none(refusal("", &said));
         }
-        Err(_) => return refusal("", &format!("the request did not arrive within {SLOWEST:?}")),
+        Err(_) => {
+            let said = format!("the request did not arrive within {SLOWEST:?}");
+            return Judged::none(refusal("", &said));
+        }
     };
-    answer(route, &view.read(), &body)
+    review::judge(route, &view.read(), &body)
 }
 
 #[cfg(test)]

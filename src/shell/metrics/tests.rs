@@ -20,7 +20,7 @@ fn noted() -> Metrics {
     metrics.leader.follow(Role::Hub, &Claim::always());
     metrics.webhook.certificate(1_700_000_000, 1_800_000_000);
     metrics.webhook.certificate_failed();
-    metrics.webhook.answered("validate", false, Duration::from_micros(70));
+    metrics.webhook.answered("validate", "ServiceImport", "refused", Duration::from_micros(70));
     metrics.agent.wrote("services");
     metrics.agent.failed(Trouble::Link);
     metrics.agent.queue.answer_by(|| Load { waiting: 3, oldest: Duration::from_secs(2), ..Load::default() });
@@ -63,7 +63,7 @@ fn what_was_noted_is_what_prometheus_reads() {
         "tombolo_webhook_certificate_start_timestamp_seconds 1700000000",
         "tombolo_webhook_certificate_expiry_timestamp_seconds 1800000000",
         "tombolo_webhook_certificate_failures_total 1",
-        "tombolo_webhook_requests_total{route=\"validate\",verdict=\"refused\"} 1",
+        "tombolo_webhook_requests_total{route=\"validate\",kind=\"ServiceImport\",verdict=\"refused\"} 1",
         "tombolo_webhook_request_duration_seconds_bucket{le=\"0.0001\",route=\"validate\"} 1",
         "tombolo_agent_writes_total{kind=\"services\"} 1",
         "tombolo_agent_queue_depth{state=\"waiting\"} 3.0",

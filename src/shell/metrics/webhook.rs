@@ -54,8 +54,8 @@ impl Webhook {
         );
         all.add(
             "webhook_requests",
-            "Admission requests by route and verdict",
-            &["route", "verdict"],
+            "Admission requests by route, kind of the object and verdict: allowed, warned, refused, or unjudged, which is admitted unchecked",
+            &["route", "kind", "verdict"],
             this.requests.clone(),
         );
         all.add(
@@ -79,9 +79,8 @@ impl Webhook {
     }
 
     /// Notes an answer.
-    pub fn answered(&self, route: &'static str, allowed: bool, took: Duration) {
-        let verdict = if allowed { "allowed" } else { "refused" };
-        self.requests.get_or_create(&vec![("route", route), ("verdict", verdict)]).inc();
+    pub fn answered(&self, route: &'static str, kind: &'static str, verdict: &'static str, took: Duration) {
+        self.requests.get_or_create(&vec![("route", route), ("kind", kind), ("verdict", verdict)]).inc();
         self.durations.get_or_create(&vec![("route", route)]).observe(took.as_secs_f64());
     }
 }
