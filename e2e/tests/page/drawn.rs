@@ -22,6 +22,46 @@ const TOUCHING: &str = "(() => {
 })()";
 /// Whether the page is wider than its window.
 const TOO_WIDE: &str = "document.documentElement.scrollWidth > innerWidth";
+/// Texts that are too faint before what they are on: a contrast of less than 4.5 to 1, by the WCAG's measure.
+const FAINT: &str = "(() => {
+    const rgb = (said) => (said.match(/[\\d.]+/g) || []).map(Number);
+    const linear = (part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+    const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+    const grounds = (one) => {
+        for (let at = one; at; at = at.parentElement) {
+            const style = getComputedStyle(at);
+            const shades = style.backgroundImage.match(/rgba?\\([^)]*\\)/g);
+            if (shades) return shades.map(rgb);
+            const ground = rgb(style.backgroundColor);
+            if (ground.length === 3 || ground[3] > 0) return [ground];
+        }
+        return [];
+    };
+    // A mark on the map is on its island or its sign; a name has a rim that keeps the map off.
+    const under = (one) => {
+        if (!(one instanceof SVGElement)) return grounds(one);
+        const island = one.closest('.island');
+        if (one.classList.contains('mark')) {
+            return [rgb(getComputedStyle(island ? island.querySelector('.land') : one.parentElement.querySelector('circle')).fill)];
+        }
+        const rim = getComputedStyle(one).stroke;
+        return rim === 'none' ? grounds(one) : [rgb(rim)];
+    };
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const [faint, all] = [[], []];
+    while (texts.nextNode()) {
+        const [one, said] = [texts.currentNode.parentElement, texts.currentNode.data.trim()];
+        const box = one.getBoundingClientRect();
+        if (!said || !box.width || !box.height) continue;
+        const style = getComputedStyle(one);
+        const ink = rgb(one instanceof SVGElement ? style.fill : style.color);
+        const worst = Math.min(...under(one).map((ground) => contrast(ink, ground)));
+        all.push(said);
+        if (!(worst >= 4.5)) faint.push(`${said}: ${worst.toFixed(2)}`);
+    }
+    return all.length < 30 ? [`only ${all.length} texts were found`] : faint;
+})()";
 const PAPER: &str = "getComputedStyle(document.body).backgroundColor";
 
 pub(crate) async fn fleets_of_10_and_60_are_drawn_in_dark_and_light(_: Arc<Bed>) -> Result<()> {
@@ -44,6 +84,7 @@ pub(crate) async fn fleets_of_10_and_60_are_drawn_in_dark_and_light(_: Arc<Bed>)
         for dark in [false, true] {
             tab.look(Look { dark, ..Look::default() }).await?;
             papers.push(tab.value(PAPER).await?);
+            is_readable(&tab).await?;
             let name = format!("page-{count}-{}", if dark { "dark" } else { "light" });
             tab.picture(&picture(&name)).await?;
         }
@@ -51,12 +92,21 @@ pub(crate) async fn fleets_of_10_and_60_are_drawn_in_dark_and_light(_: Arc<Bed>)
         let row = if count == 10 { "goods/catalog" } else { "eu-west-04" };
         tab.value(&format!("{}.click()", listed(row))).await?;
         tab.until("!document.getElementById('details').hidden", PATIENCE).await?;
+        is_readable(&tab).await?;
         tab.picture(&picture(&format!("page-{count}-chosen-dark"))).await?;
         tab.look(Look { width: 420, height: 860, dark: false }).await?;
+        is_readable(&tab).await?;
         ensure!(tab.value(TOO_WIDE).await? == false, "it does not fit a telephone");
         tab.picture(&picture(&format!("page-{count}-narrow"))).await?;
         is_clean(&tab, &served.url())?;
     }
+    Ok(())
+}
+
+/// Fails if a text of the page is too faint.
+async fn is_readable(tab: &Tab) -> Result<()> {
+    let faint = tab.value(FAINT).await?;
+    ensure!(faint == json!([]), "too faint: {faint:#}");
     Ok(())
 }
 
