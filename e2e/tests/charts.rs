@@ -20,6 +20,7 @@ use rendered::{
     prometheus_shows_a_token_that_the_hubs_own_api_server_knows,
     replicas_that_share_no_node_do_not_hold_up_their_successors, the_agents_chart_makes_what_join_makes,
     the_charts_hold_the_version_of_this_checkout, the_readmes_name_every_value_with_its_default,
+    the_rule_that_the_chart_makes_has_the_alerts_that_are_tested,
     values_that_make_no_sense_are_refused_in_clear_words,
 };
 use story::tombolo_works_with_exactly_the_charts_rights_and_nothing_is_forbidden;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             pods_run_without_root_and_without_rights_on_their_node,
             prometheus_shows_a_token_that_the_hubs_own_api_server_knows,
             replicas_that_share_no_node_do_not_hold_up_their_successors,
+            the_rule_that_the_chart_makes_has_the_alerts_that_are_tested,
             the_agents_chart_makes_what_join_makes,
             the_charts_hold_the_version_of_this_checkout,
             the_readmes_name_every_value_with_its_default,

@@ -262,6 +262,17 @@ pub(crate) async fn replicas_that_share_no_node_do_not_hold_up_their_successors(
     Ok(())
 }
 
+pub(crate) async fn the_rule_that_the_chart_makes_has_the_alerts_that_are_tested(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let helm = Helm::on(&bed).await?;
+    let all = helm.objects(Chart::Hub, &["metrics.alerts.enabled=true"])?;
+    let tested = objects(&fs::read_to_string(Chart::Hub.folder().join("alerts/tombolo.yaml"))?)?;
+    let made = &only(&all, "PrometheusRule")?["spec"];
+    ensure!(*made == tested[0] && items(made, "/groups/0/rules").count() > 10, "{made:#}");
+    Ok(())
+}
+
 /// An object without what only says by whom and how it was made.
 fn bare(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
