@@ -2,9 +2,13 @@
 //!
 //! [`run`] is the only entry. Links run in every replica; status, taints and finalizers are written by the leader.
 
+mod leaving;
+mod rounds;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use anyhow::Context;
+use futures::{StreamExt, stream::FuturesUnordered};
 use k8s_openapi::{
     api::core::v1::Taint,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -15,61 +19,82 @@ use kube::{
 };
 use kube_runtime::events::{Event, EventType};
 use serde_json::json;
+use tokio::time::Instant;
 
+use self::rounds::{Rounds, SELDOM, SOON, Seen};
 use super::{
-    certainty::cluster_kind,
     engine::Engine,
-    farewell,
     link::{Heartbeat, Link, Reachability},
 };
 use crate::{
     api::{
         Cluster,
-        names::{annotation, condition, event, finalizer, karmada, object, reason},
+        names::{condition, event, finalizer, karmada, object, reason},
     },
-    decide::{
-        exchange::{Part, Trust},
-        ids::ClusterName,
-    },
-    membership::leave,
-    shell::{
-        clock,
-        trouble::{Trouble, trouble},
-    },
+    decide::{exchange::Trust, ids::ClusterName},
+    shell::clock,
 };
 
-/// Between two looks where nothing was told.
-const SELDOM: Duration = Duration::from_secs(30);
-/// Between two looks while a member leaves.
-const SOON: Duration = Duration::from_millis(500);
 /// What of members becomes known within this time is told together.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// So many seconds an agent has to remove what it made, before that is done without it.
-const AGENTS_TIME: i64 = 60;
-/// So many seconds a member has to be cleared that is to leave in any case.
-const FORCED: i64 = 60;
-/// What the removal of what joining made may take.
-const LAST_STEP: Duration = Duration::from_secs(15);
-/// What one look at a member may take.
+/// What one look at a member that stays may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Keeps a link for every Cluster.
 pub async fn run(engine: Arc<Engine>) {
+    let (mut rounds, mut looks) = (Rounds::default(), FuturesUnordered::new());
+    let (mut kept, mut state) = (false, State::Unknown);
     loop {
-        let busy = keep(&engine).await;
-        tokio::select! {
-            () = engine.members_changed.notified() => {}
-            // What is refused may change often: it is told together.
-            () = engine.trust_changed.notified() => tokio::time::sleep(TOGETHER).await,
-            () = tokio::time::sleep(if busy { SOON } else { SELDOM }) => {}
+        if !kept {
+            state = keep(&engine, &mut rounds);
         }
+        let now = Instant::now();
+        let next = match state {
+            State::Unknown => now + SOON,
+            State::Follows => now + SELDOM,
+            State::Leads => {
+                for (name, link) in engine.links() {
+                    if let Some(look) = rounds.begin(&name, now) {
+                        looks.push(look_at(engine.clone(), link, look));
+                    }
+                }
+                rounds.next().unwrap_or(now + SELDOM)
+            }
+        };
+        kept = tokio::select! {
+            () = engine.members_changed.notified() => {
+                rounds.news(Instant::now());
+                false
+            }
+            // What is refused may change often: it is told together.
+            () = engine.trust_changed.notified() => {
+                rounds.news(Instant::now() + TOGETHER);
+                false
+            }
+            Some((name, look, seen)) = looks.next() => {
+                rounds.end(&name, look, seen, Instant::now());
+                true
+            }
+            () = tokio::time::sleep_until(next) => false,
+        };
     }
 }
 
-/// Starts and ends links and sees to each member; says whether one leaves.
-async fn keep(engine: &Arc<Engine>) -> bool {
+/// What is this replica's to do.
+#[derive(Clone, Copy)]
+enum State {
+    /// Who is a member is not known yet.
+    Unknown,
+    /// It keeps links, and writes nothing.
+    Follows,
+    /// It sees to members.
+    Leads,
+}
+
+/// Starts and ends links.
+fn keep(engine: &Arc<Engine>, rounds: &mut Rounds) -> State {
     if !engine.view.read().is_synced() {
-        return true;
+        return State::Unknown;
     }
     let names: BTreeSet<ClusterName> = engine.view.read().members().keys().cloned().collect();
     for (name, link) in engine.links() {
@@ -77,6 +102,7 @@ async fn keep(engine: &Arc<Engine>) -> bool {
             tracing::info!(member = %name, "it is no member any more");
             link.stop();
             engine.remove_link(&name);
+            rounds.forget(&name);
         }
     }
     // Before anything is read: nothing is believed by ranges that are not known.
@@ -87,35 +113,39 @@ async fn keep(engine: &Arc<Engine>) -> bool {
             engine.add_link(Link::start(engine.clone(), name));
         }
     }
-    if !engine.claim.holds() {
-        return false;
-    }
-    // Side by side, so that none waits for one that takes its time to leave.
-    let links = engine.links();
-    let attended = links.values().map(|link| async move {
-        match tokio::time::timeout(PATIENCE, attend(engine, link)).await {
-            Ok(Ok(leaving)) => leaving,
-            Ok(Err(e)) => {
-                tracing::warn!(member = %link.name, "failed to write its Cluster, trying again: {e:#}");
-                true
-            }
-            Err(_) => true,
-        }
-    });
-    join_all(attended).await.contains(&true)
+    if engine.claim.holds() { State::Leads } else { State::Follows }
 }
 
-/// Sees to one Cluster; says whether it leaves.
-async fn attend(engine: &Arc<Engine>, link: &Arc<Link>) -> anyhow::Result<bool> {
+/// Looks at one member, however long that takes.
+async fn look_at(engine: Arc<Engine>, link: Arc<Link>, look: u64) -> (ClusterName, u64, Seen) {
+    let seen = attend(&engine, &link).await.unwrap_or_else(|e| {
+        tracing::warn!(member = %link.name, "failed to see to its Cluster, trying again: {e:#}");
+        Seen::Failed
+    });
+    (link.name.clone(), look, seen)
+}
+
+/// Sees to one Cluster.
+async fn attend(engine: &Arc<Engine>, link: &Arc<Link>) -> anyhow::Result<Seen> {
     let clusters: Api<Cluster> = Api::all(engine.writer.clone());
-    let Some(cluster) = clusters.get_opt(link.name.as_str()).await? else { return Ok(false) };
+    let Some(cluster) = clusters.get_opt(link.name.as_str()).await? else { return Ok(Seen::Done) };
     let ours = cluster.finalizers().iter().any(|name| name == finalizer::MEMBER);
     if cluster.metadata.deletion_timestamp.is_some() {
-        if ours {
-            see_off(engine, link, &cluster).await?;
-        }
-        return Ok(ours);
+        return if ours { leaving::see_off(engine, link, &cluster).await } else { Ok(Seen::Done) };
     }
+    let told = tokio::time::timeout(PATIENCE, tell(engine, link, &clusters, &cluster, ours));
+    told.await.context("it took too long")??;
+    Ok(Seen::Done)
+}
+
+/// Says on the Cluster of a member that stays how it is.
+async fn tell(
+    engine: &Engine,
+    link: &Link,
+    clusters: &Api<Cluster>,
+    cluster: &Cluster,
+    ours: bool,
+) -> kube::Result<()> {
     if !ours {
         let mut all = cluster.finalizers().to_vec();
         all.push(finalizer::MEMBER.to_owned());
@@ -123,10 +153,10 @@ async fn attend(engine: &Arc<Engine>, link: &Arc<Link>) -> anyhow::Result<bool> 
         clusters.patch(link.name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     if let Some(health) = link.health.confirmed() {
-        write_status(engine, &clusters, &cluster, link, &health).await?;
-        write_taints(&clusters, &cluster, &health).await?;
+        write_status(engine, clusters, cluster, link, &health).await?;
+        write_taints(clusters, cluster, &health).await?;
     }
-    Ok(false)
+    Ok(())
 }
 
 /// What the Ready condition says: truth, reason and message.
@@ -286,166 +316,6 @@ fn tainted(before: &[Taint], health: &Reachability) -> Option<Vec<Taint>> {
     (taints != before).then_some(taints)
 }
 
-/// How a member is seen off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Parting {
-    /// It answers: what is there of ours is seen to.
-    Together,
-    /// Nothing is done there, for this reason.
-    Without(&'static str),
-    /// Not yet, for this reason.
-    Waits(&'static str),
-}
-
-/// How a member is seen off, by what is confirmed of it.
-fn parting(health: Option<&Reachability>, at_last_step: bool, forced: bool) -> Parting {
-    match health {
-        // As after every start of a hub: a member that was not asked yet is not one that does not answer.
-        None => Parting::Waits("whether the member answers is not known yet"),
-        Some(Reachability::Ready(_)) => Parting::Together,
-        Some(Reachability::Unusable(reason::CLUSTER_DUPLICATED | reason::CLUSTER_IS_HUB, _)) => {
-            Parting::Without("it never was a member of its own: what is there is not touched")
-        }
-        Some(Reachability::Unauthorized(_)) if at_last_step => {
-            Parting::Without("it left before an interruption")
-        }
-        Some(_) if forced => Parting::Without("it does not answer: it leaves all the same, as asked"),
-        Some(_) => Parting::Waits(
-            "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it",
-        ),
-    }
-}
-
-/// Sees a member off: its copies are let go or deleted, then what `tombolo join` made there goes, then its Cluster.
-async fn see_off(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) -> anyhow::Result<()> {
-    let clusters: Api<Cluster> = Api::all(engine.writer.clone());
-    let name = link.name.as_str();
-    let asked = |key: &str| cluster.annotations().get(key).is_some_and(|value| value == "true");
-    let parting =
-        parting(link.health.confirmed().as_ref(), at_last_step(cluster), asked(annotation::FORCE_UNJOIN));
-    let kind_goes = cluster_kind(&engine.hub).await?.is_none_or(|kind| kind.deleting);
-    if kind_goes {
-        tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
-    } else if let Parting::Waits(why) = parting {
-        return say(&clusters, cluster, reason::PENDING, why.to_owned()).await;
-    } else if let Parting::Without(why) = parting {
-        tracing::info!(member = name, "{why}");
-    } else {
-        // It answers, but something there may never go: a right is missing, a finalizer stays.
-        let forced = asked(annotation::FORCE_UNJOIN) && leaving_for(cluster, clock::seconds()) > FORCED;
-        if forced && !link.is_clear() {
-            tracing::warn!(
-                member = name,
-                "not all could be removed from it: it leaves all the same, as asked"
-            );
-        } else if !link.is_clear() {
-            link.look_at_everything();
-            let failed = engine.report.failures(&link.name);
-            let left = if failed == 0 {
-                String::new()
-            } else {
-                format!("; {failed} objects could not be let go yet")
-            };
-            return say(
-                &clusters,
-                cluster,
-                reason::PENDING,
-                format!("copies in the member are let go{left}"),
-            )
-            .await;
-        }
-        let Some(member) = link.writer() else { return Ok(()) };
-        if !asked(annotation::FORCE_UNJOIN) && !agent_is_done(engine, link, &member, cluster).await? {
-            return Ok(());
-        }
-        // Our token goes with it: whoever goes on after an interruption has to know why.
-        say(&clusters, cluster, reason::LAST_STEP, "what joining made in the member is removed".to_owned())
-            .await?;
-        match tokio::time::timeout(LAST_STEP, leave::leave(&member, &engine.id(), name)).await {
-            Ok(Ok(())) => {}
-            failed if forced => tracing::warn!(
-                member = name,
-                "failed to remove what joining made there: it leaves all the same, as asked: {failed:?}"
-            ),
-            Ok(failed) => failed?,
-            Err(_) => anyhow::bail!("what joining made there could not be removed in time"),
-        }
-    }
-    // Its status was just written, so it is read again.
-    if let Some(cluster) = clusters.get_opt(name).await? {
-        let rest: Vec<_> = cluster.finalizers().iter().filter(|name| *name != finalizer::MEMBER).collect();
-        let patch = json!({ "metadata": { "finalizers": rest, "resourceVersion": cluster.metadata.resource_version } });
-        clusters.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    }
-    if kind_goes {
-        // It works on by what it knows: its Cluster may come again with its kind.
-        return Ok(());
-    }
-    link.stop();
-    tracing::info!(member = name, "it left");
-    Ok(())
-}
-
-/// Whether nothing is left that the member's agent has to remove. It is waited for; where none is at work, or not for long enough, it is
-/// done for it.
-async fn agent_is_done(
-    engine: &Arc<Engine>,
-    link: &Link,
-    member: &kube::Client,
-    cluster: &Cluster,
-) -> anyhow::Result<bool> {
-    if !engine.look_exchange(|exchange| exchange.knows(&link.name, Part::Imports)) {
-        // Whose imports are not known keeps what serves them.
-        return Ok(true);
-    }
-    let left = match farewell::left(engine, member, &link.name).await {
-        Ok(left) => left,
-        // Whoever may not look at Services was never to have any made there.
-        Err(error) if trouble(&error) == Trouble::Forbidden => return Ok(true),
-        Err(error) => return Err(error.into()),
-    };
-    if left.is_empty() {
-        return Ok(true);
-    }
-    let waited = leaving_for(cluster, clock::seconds());
-    if link.health.agent() != Some(Heartbeat::Beats) || waited > AGENTS_TIME {
-        tracing::warn!(member = %link.name, "its agent does not remove {}: it is done without it", left.said());
-        farewell::remove(member, &left).await?;
-    }
-    let clusters: Api<Cluster> = Api::all(engine.writer.clone());
-    let message = format!("its agent removes {}", left.said());
-    say(&clusters, cluster, reason::PENDING, message).await?;
-    Ok(false)
-}
-
-/// For how many seconds a member has been leaving.
-fn leaving_for(cluster: &Cluster, now: i64) -> i64 {
-    let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    let since = conditions.find(|of| of.type_ == condition::LEAVING);
-    since.map_or(0, |since| now - since.last_transition_time.0.as_second())
-}
-
-fn at_last_step(cluster: &Cluster) -> bool {
-    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|of| of.type_ == condition::LEAVING && of.reason == reason::LAST_STEP)
-}
-
-async fn say(
-    clusters: &Api<Cluster>,
-    cluster: &Cluster,
-    reason: &str,
-    message: String,
-) -> anyhow::Result<()> {
-    let before = cluster.status.clone().unwrap_or_default();
-    let mut after = before.clone();
-    set_condition(&mut after.conditions, condition::LEAVING, "True", reason, message);
-    if after != before {
-        let patch = json!({ "status": after, "metadata": { "uid": cluster.uid() } });
-        clusters.patch_status(&cluster.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-    }
-    Ok(())
-}
-
 fn set_condition(conditions: &mut Vec<Condition>, type_: &str, status: &str, reason: &str, message: String) {
     let old = conditions
         .iter()
@@ -470,45 +340,6 @@ fn now() -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_member_is_leaving_since_its_condition_says_so() {
-        let mut cluster = Cluster::new("a", crate::api::cluster::ClusterSpec::default());
-        assert_eq!(leaving_for(&cluster, 100), 0, "it does not say so yet");
-        let conditions = &mut cluster.status.get_or_insert_default().conditions;
-        set_condition(conditions, condition::LEAVING, "True", reason::PENDING, String::new());
-        let since = conditions[0].last_transition_time.0.as_second();
-        assert_eq!(leaving_for(&cluster, since + FORCED), FORCED);
-    }
-
-    #[test]
-    fn a_member_is_abandoned_only_if_it_is_known_not_to_answer() {
-        let lost = Reachability::Unreachable(String::new());
-        assert!(matches!(parting(None, false, true), Parting::Waits(_)), "the hub has just started");
-        assert!(matches!(parting(None, true, true), Parting::Waits(_)));
-        assert_eq!(parting(Some(&Reachability::Ready(String::new())), false, true), Parting::Together);
-        assert!(matches!(parting(Some(&lost), false, true), Parting::Without(_)));
-        assert!(matches!(parting(Some(&lost), false, false), Parting::Waits(_)));
-        let unknown = Reachability::Unauthorized(String::new());
-        assert!(matches!(parting(Some(&unknown), true, false), Parting::Without(_)));
-        assert!(matches!(parting(Some(&unknown), false, false), Parting::Waits(_)));
-    }
-
-    #[test]
-    fn a_cluster_that_is_another_members_leaves_without_touching_it() {
-        for (reason, leaves) in [
-            (reason::CLUSTER_DUPLICATED, true),
-            (reason::CLUSTER_IS_HUB, true),
-            (reason::CLUSTER_CONFIG_INVALID, false),
-        ] {
-            let refused = Reachability::Unusable(reason, String::new());
-            assert_eq!(
-                matches!(parting(Some(&refused), false, false), Parting::Without(_)),
-                leaves,
-                "{reason}"
-            );
-        }
-    }
 
     #[test]
     fn what_could_not_be_removed_is_told_until_it_is_and_not_before() {
