@@ -116,8 +116,14 @@ async fn one_round(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) ->
         }
         let Some(member) = link.writer() else { return Ok(Seen::Leaves) };
         let patience = if forced { LAST_STEP } else { ROUND };
-        if !asked(annotation::FORCE_UNJOIN) && !agent_is_done(engine, link, &member, cluster).await? {
-            return Ok(Seen::Leaves);
+        match tokio::time::timeout(patience, agent_is_done(engine, link, &member, cluster)).await {
+            Ok(Ok(true)) => {}
+            left if forced => tracing::warn!(
+                member = name,
+                "its agent's Services and slices may be left: it leaves all the same, as asked: {left:?}"
+            ),
+            Ok(left) => return left.map(|_| Seen::Leaves),
+            Err(_) => return Ok(Seen::Leaves),
         }
         // Our token goes with it: whoever goes on after an interruption has to know why.
         say(&clusters, cluster, reason::LAST_STEP, "what joining made in the member is removed".to_owned())
