@@ -3,6 +3,7 @@
 //! Whoever reconciles calls [`Report::fail`] and [`Report::settle`]; [`run`] writes what changed, a little later and together.
 //! Nothing is written that says what was said before.
 
+mod retries;
 mod services;
 
 use std::{
@@ -22,9 +23,12 @@ use kube_runtime::events::{Event, EventType, Recorder, Reporter};
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    time::{Instant, error::Elapsed},
+};
 
-use self::services::Told;
+use self::{retries::Retries, services::Told};
 use super::{
     engine::{Engine, exchanged},
     link::Reachability,
@@ -71,6 +75,9 @@ struct State {
     dirty: BTreeSet<PolicyKey>,
     /// Services of which more may be told on the hub.
     services: BTreeSet<ServiceKey>,
+    /// What could not be written is tried again, later each time.
+    failed: Retries<PolicyKey>,
+    failed_services: Retries<ServiceKey>,
     /// What was told of them last.
     told: BTreeMap<ServiceKey, Told>,
     /// Policies of which nothing can be told yet.
@@ -244,6 +251,19 @@ impl Report {
         }
     }
 
+    /// When something is to be tried again.
+    fn due(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        state.failed.next().into_iter().chain(state.failed_services.next()).min()
+    }
+
+    /// Tries nothing again.
+    fn give_up(&self) {
+        let mut state = self.state.lock();
+        state.failed.clear();
+        state.failed_services.clear();
+    }
+
     /// Takes what has to be told. Nobody holds this lock and asks for the world's.
     fn take(&self, engine: &Engine) -> Due {
         let all = std::mem::take(&mut self.state.lock().all);
@@ -253,11 +273,12 @@ impl Report {
             state.told.clear();
         }
         state.services.extend(services);
-        let mut dirty = std::mem::take(&mut state.dirty);
+        let (mut dirty, services) = (std::mem::take(&mut state.dirty), std::mem::take(&mut state.services));
         dirty.extend(policies);
+        let now = Instant::now();
         Due {
-            dirty,
-            services: std::mem::take(&mut state.services),
+            dirty: state.failed.take(dirty, now),
+            services: state.failed_services.take(services, now),
             events: std::mem::take(&mut state.events),
             failures: state.failures.clone(),
             unseen: state.unseen.clone(),
@@ -285,10 +306,14 @@ pub async fn run(engine: Arc<Engine>) {
     let reporter = Reporter { controller: "tombolo-hub".to_owned(), instance: None };
     let recorder = Recorder::new(engine.writer.clone(), reporter);
     loop {
-        engine.report.wake.notified().await;
-        tokio::time::sleep(TOGETHER).await;
+        let due = engine.report.due();
+        tokio::select! {
+            () = engine.report.wake.notified() => tokio::time::sleep(TOGETHER).await,
+            () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+        }
         if !engine.claim.holds() || !engine.view.read().is_synced() {
             // Whoever comes to lead looks at everything.
+            engine.report.give_up();
             continue;
         }
         let Due { dirty, services, events, failures, unseen } = engine.report.take(&engine);
@@ -329,10 +354,35 @@ impl Known<'_> {
             engine.report.state.lock().postponed.insert(policy.clone());
         }
         let written = tokio::time::timeout(PATIENCE, write(engine, &policy, &outcome, certain)).await;
-        if let Ok(Err(_)) | Err(_) = &written {
-            tracing::debug!(%policy, "failed to write a policy's status, trying again: {written:?}");
-            engine.report.touch([policy]);
+        let mut state = engine.report.state.lock();
+        match failure(written) {
+            None => {
+                if state.failed.settle(&policy) {
+                    tracing::info!(%policy, "its status can be written again");
+                }
+            }
+            Some(why) if state.failed.fail(policy.clone(), Instant::now()) => {
+                tracing::warn!(%policy, "failed to write a policy's status, trying on ever more seldom: {why}");
+            }
+            Some(why) => {
+                tracing::debug!(%policy, "failed to write a policy's status, trying again: {why}");
+            }
         }
+    }
+}
+
+/// Why a status could not be written, in words.
+fn failure(written: Result<kube::Result<()>, Elapsed>) -> Option<String> {
+    match written {
+        Ok(Ok(())) => None,
+        // It was just read.
+        Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Some(format!(
+            "{}; if it is there, its CustomResourceDefinition lacks the subresource status: install Tombolo's own, as \
+             `tombolo crds` prints it",
+            status.message
+        )),
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some(format!("it took longer than {PATIENCE:?}")),
     }
 }
 

@@ -9,8 +9,9 @@ use kube::{
 use kube_runtime::events::{Event, EventType};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::{Known, PATIENCE, reference};
+use super::{Known, PATIENCE, failure, reference};
 use crate::{
     api::{
         ServiceExport, ServiceImport, mcs,
@@ -41,19 +42,30 @@ impl Known<'_> {
             engine.report.state.lock().services.insert(key);
             return;
         };
-        if engine.report.state.lock().told.get(&key) == Some(&told) {
-            return;
+        {
+            let mut state = engine.report.state.lock();
+            if state.told.get(&key) == Some(&told) {
+                state.failed_services.settle(&key);
+                return;
+            }
         }
         // Who has the import now is told on its policy too.
         let import = object_key(import_kind(), &key);
         engine.report.touch(engine.look(|world, _| world.assignment(&import)?.policy.clone()));
         let written = tokio::time::timeout(PATIENCE, self.write_service(&key, &told)).await;
         let mut state = engine.report.state.lock();
-        if let Ok(Err(_)) | Err(_) = &written {
-            tracing::debug!(service = %key, "failed to write a service's status, trying again: {written:?}");
-            state.services.insert(key);
-            engine.report.wake.notify_one();
-        } else if told == Told::default() {
+        if let Some(why) = failure(written) {
+            if state.failed_services.fail(key.clone(), Instant::now()) {
+                tracing::warn!(service = %key, "failed to write a service's status, trying on ever more seldom: {why}");
+            } else {
+                tracing::debug!(service = %key, "failed to write a service's status, trying again: {why}");
+            }
+            return;
+        }
+        if state.failed_services.settle(&key) {
+            tracing::info!(service = %key, "its status can be written again");
+        }
+        if told == Told::default() {
             state.told.remove(&key);
         } else {
             state.told.insert(key, told);
