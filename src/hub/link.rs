@@ -15,7 +15,7 @@ mod session;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures::{StreamExt, pin_mut};
+use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use kube_runtime::{WatchStreamExt, watcher};
@@ -198,8 +198,8 @@ impl Link {
                 return Ended::Renew("its Cluster could not be read");
             }
         };
-        let config = match member::config(&self.engine.hub, &cluster).await {
-            Ok(config) => config,
+        let (config, secret) = match member::versioned(&self.engine.hub, &cluster).await {
+            Ok(way) => way,
             Err(e) => {
                 self.health.unusable(&self.engine, &self.name, CLUSTER_CONFIG_INVALID, &format!("{e}"));
                 return Ended::Renew("there is no way into it");
@@ -222,12 +222,12 @@ impl Link {
         *self.session.write() = Some(session.clone());
         tokio::select! {
             ended = session.serve(&self.health) => ended,
-            () = self.way_changed(&line, &cluster) => Ended::Renew("its Cluster or its Secret changed"),
+            () = self.way_changed(&line, &cluster, secret.as_deref()) => Ended::Renew("its Cluster or its Secret changed"),
         }
     }
 
-    /// Waits until the way into the member is another: its Cluster says so, or the Secret that it names was written.
-    async fn way_changed(&self, line: &Line, cluster: &Cluster) {
+    /// Waits until the way into the member is another: its Cluster says so, or the Secret that it names is not the version that was read.
+    async fn way_changed(&self, line: &Line, cluster: &Cluster, read: Option<&str>) {
         let way = way(cluster);
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         let hub = Client::clone(line);
@@ -244,21 +244,43 @@ impl Link {
         };
         let Some(reference) = &cluster.spec.secret_ref else { return cluster_changed.await };
         let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(hub, &reference.namespace);
-        let secret_changed = async {
-            let events =
-                watcher::watcher(secrets, named(&reference.name)).default_backoff().touched_objects();
-            pin_mut!(events);
-            let mut first = None;
-            while let Some(event) = events.next().await {
-                let Ok(now) = event else { continue };
-                if first.get_or_insert(now.resource_version()) != &now.resource_version() {
-                    return;
-                }
-            }
-        };
+        let events = watcher::watcher(secrets, named(&reference.name)).default_backoff().touched_objects();
         tokio::select! {
             () = cluster_changed => {}
-            () = secret_changed => {}
+            () = secret_changed(events, read) => {}
         }
+    }
+}
+
+/// Waits until a Secret is not the version that was read. What the watch shows first may be newer already.
+async fn secret_changed(
+    events: impl Stream<Item = watcher::Result<PartialObjectMeta<Secret>>>,
+    read: Option<&str>,
+) {
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        if event.is_ok_and(|now| now.resource_version().as_deref() != read) {
+            return;
+        }
+    }
+    // A watch does not end by itself.
+    std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, stream};
+
+    use super::*;
+
+    #[test]
+    fn a_secret_that_changed_between_reading_and_watching_it_is_another_way() {
+        let shown = |version: &str| {
+            let mut secret = PartialObjectMeta::<Secret>::default();
+            secret.metadata.resource_version = Some(version.to_owned());
+            stream::iter([Ok(secret)])
+        };
+        assert!(secret_changed(shown("2"), Some("1")).now_or_never().is_some(), "it was written meanwhile");
+        assert!(secret_changed(shown("1"), Some("1")).now_or_never().is_none(), "it is what was read");
     }
 }

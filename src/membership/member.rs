@@ -65,12 +65,17 @@ pub enum Error {
 
 /// The way into a member, as its Cluster and Secret on the hub have it now. Timeouts are kube's; nothing is retried.
 pub async fn config(hub: &Client, cluster: &Cluster) -> Result<Config, Error> {
+    versioned(hub, cluster).await.map(|(config, _)| config)
+}
+
+/// The same, with the resourceVersion of the Secret that it was made of.
+pub async fn versioned(hub: &Client, cluster: &Cluster) -> Result<(Config, Option<String>), Error> {
     let name = cluster.name_any();
     let SecretReference { namespace, name: secret } = reference(&name, &cluster.spec)?;
     let secrets: Api<Secret> = Api::namespaced(hub.clone(), namespace);
     let place = || format!("{namespace}/{secret}");
     match secrets.get_opt(secret).await {
-        Ok(Some(found)) => config_of(cluster, &found),
+        Ok(Some(found)) => Ok((config_of(cluster, &found)?, found.resource_version())),
         Ok(None) => Err(Error::NoSecret { cluster: name, secret: place() }),
         Err(source) => Err(Error::Read { cluster: name, secret: place(), source: Box::new(source) }),
     }
