@@ -7,6 +7,8 @@
 mod bad_member;
 #[path = "robustness/credentials.rs"]
 mod credentials;
+#[path = "robustness/frozen.rs"]
+mod frozen;
 #[path = "robustness/ground.rs"]
 mod ground;
 #[path = "robustness/hidden.rs"]
@@ -40,6 +42,7 @@ use self::{
         a_hub_without_members_is_ready_and_quiet,
         a_token_that_expired_is_said_and_a_new_one_is_used_without_a_restart,
     },
+    frozen::what_fails_to_follow_its_template_without_a_policy_is_told_by_its_cluster,
     hidden::an_api_server_that_lists_nothing_deletes_nothing,
     killed::a_hub_that_is_killed_ten_times_during_a_thousand_changes_leaves_exactly_what_is_desired,
     quiet::a_second_pass_writes_nothing,
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         2: an_api_server_that_lists_nothing_deletes_nothing,
         1: two_replicas_never_write_both_and_the_second_takes_over_in_time,
         1: a_second_cluster_for_one_api_server_is_refused_and_costs_no_copy,
+        1: what_fails_to_follow_its_template_without_a_policy_is_told_by_its_cluster,
         1: a_token_that_expired_is_said_and_a_new_one_is_used_without_a_restart,
         0: a_hub_without_members_is_ready_and_quiet,
     ];

@@ -220,6 +220,8 @@ pub mod condition {
     pub const DATA_TRUSTED: &str = "DataTrusted";
     /// Of a Cluster from which something could not be removed: all copies without a template are gone.
     pub const COPIES_REMOVED: &str = "CopiesRemoved";
+    /// Of a Cluster to which something could not be written: all copies that no policy selects any more are as their templates say.
+    pub const COPIES_CURRENT: &str = "CopiesCurrent";
     /// Of a Cluster: its agent's Lease is fresh.
     pub const AGENT_READY: &str = "AgentReady";
     /// Of a Cluster: the list of kinds in its status is complete.
@@ -316,6 +318,8 @@ pub mod reason {
 
     /// CopiesRemoved=True of a Cluster.
     pub const ALL_REMOVED: &str = "AllRemoved";
+    /// CopiesCurrent=True of a Cluster.
+    pub const ALL_CURRENT: &str = "AllCurrent";
 
     /// Ready=True of a Cluster.
     pub const CLUSTER_READY: &str = "ClusterReady";

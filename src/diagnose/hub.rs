@@ -153,6 +153,12 @@ fn of_member(cluster: &Cluster) -> Vec<Finding> {
             condition::COPIES_REMOVED,
             format!("give the hub the right by `tombolo join {name} --grant …`, or delete it there"),
         ),
+        (
+            condition::COPIES_CURRENT,
+            format!(
+                "give the hub the right by `tombolo join {name} --grant …`, put it right, or let a policy select it"
+            ),
+        ),
     ] {
         match conditions.iter().find(|it| it.type_ == type_) {
             Some(said) if said.status != "True" => {

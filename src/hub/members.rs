@@ -229,7 +229,9 @@ async fn write_status(
         set_condition(&mut after.conditions, condition::DATA_TRUSTED, truth, reason, message);
     }
     let orphans = engine.report.orphans(engine, &link.name);
-    tell_orphans(&mut after.conditions, orphans);
+    tell_while(&mut after.conditions, &ORPHANS, orphans);
+    let stale = engine.report.stale(engine, &link.name);
+    tell_while(&mut after.conditions, &STALE, stale);
     if after == before {
         return Ok(());
     }
@@ -239,14 +241,33 @@ async fn write_status(
     Ok(())
 }
 
-/// Says what could not be removed and has no template that could tell, and when that is over.
-fn tell_orphans(conditions: &mut Vec<Condition>, orphans: Option<String>) {
-    let told = conditions.iter().any(|of| of.type_ == condition::COPIES_REMOVED);
-    match orphans {
-        Some(why) => set_condition(conditions, condition::COPIES_REMOVED, "False", reason::FAILED, why),
+/// A condition that is there since it had to be told the first time that something fails: its type, and what it says when that is over.
+struct Lasting {
+    type_: &'static str,
+    reason: &'static str,
+    message: &'static str,
+}
+
+/// What could not be removed and has no template that could tell.
+const ORPHANS: Lasting = Lasting {
+    type_: condition::COPIES_REMOVED,
+    reason: reason::ALL_REMOVED,
+    message: "what has no template any more is gone",
+};
+/// What could not be written and has no policy that could tell.
+const STALE: Lasting = Lasting {
+    type_: condition::COPIES_CURRENT,
+    reason: reason::ALL_CURRENT,
+    message: "what no policy selects any more is as its templates say",
+};
+
+/// Says what fails, and when that is over.
+fn tell_while(conditions: &mut Vec<Condition>, lasting: &Lasting, fails: Option<String>) {
+    let told = conditions.iter().any(|of| of.type_ == lasting.type_);
+    match fails {
+        Some(why) => set_condition(conditions, lasting.type_, "False", reason::FAILED, why),
         None if told => {
-            let message = "what has no template any more is gone".to_owned();
-            set_condition(conditions, condition::COPIES_REMOVED, "True", reason::ALL_REMOVED, message);
+            set_condition(conditions, lasting.type_, "True", lasting.reason, lasting.message.to_owned());
         }
         None => {}
     }
@@ -342,13 +363,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_removed_is_told_until_it_is_and_not_before() {
+    fn what_could_not_be_removed_or_written_is_told_until_it_is_and_not_before() {
         let mut conditions = Vec::new();
-        tell_orphans(&mut conditions, None);
+        tell_while(&mut conditions, &ORPHANS, None);
         assert!(conditions.is_empty(), "there was nothing to tell");
-        tell_orphans(&mut conditions, Some("no right".to_owned()));
+        tell_while(&mut conditions, &ORPHANS, Some("no right".to_owned()));
         assert_eq!((&*conditions[0].status, &*conditions[0].message), ("False", "no right"));
-        tell_orphans(&mut conditions, None);
+        tell_while(&mut conditions, &ORPHANS, None);
         assert_eq!((&*conditions[0].type_, &*conditions[0].status), (condition::COPIES_REMOVED, "True"));
     }
 

@@ -111,9 +111,14 @@ impl Report {
             return;
         }
         tracing::warn!(member = %cluster, object = %key, "{why}");
+        let untold = policies.is_empty() || reference.is_none();
         state.dirty.extend(policies);
         state.services.extend(exchanged(key));
         drop(state);
+        if untold {
+            // Its Cluster tells of it.
+            engine.members_changed.notify_one();
+        }
         if let Some(reference) = reference {
             self.tell(
                 reference,
@@ -125,9 +130,6 @@ impl Report {
                     secondary: None,
                 },
             );
-        } else {
-            // Its Cluster tells of it.
-            engine.members_changed.notify_one();
         }
         self.wake.notify_one();
     }
@@ -137,6 +139,21 @@ impl Report {
         let failures = self.state.lock().failures.clone();
         let (count, first) = engine.look(|world, _| world.orphans(failures.get(cluster)?))?;
         Some(format!("{count} without a template could not be removed. The first is {first}"))
+    }
+
+    /// What follows its template though no policy selects it any more, and could not be written to a cluster, in words; none if there is no
+    /// such.
+    pub fn stale(&self, engine: &Engine, cluster: &ClusterName) -> Option<String> {
+        let failures = self.state.lock().failures.clone();
+        engine.look(|world, _| {
+            let untold = |key: &ObjectKey| world.template(key).is_some() && world.policies_of(key).is_empty();
+            let mut stale = failures.get(cluster)?.iter().filter(|(key, _)| untold(key));
+            let (key, why) = stale.next()?;
+            let count = 1 + stale.count();
+            Some(format!(
+                "{count} that no policy selects any more could not be written. The first is {key}: {why}"
+            ))
+        })
     }
 
     /// Takes note that more may be told of services that the hub has an export or import of.
@@ -172,10 +189,10 @@ impl Report {
             tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
             let (policies, orphan) =
                 engine.look(|world, _| (world.policies_of(key), world.template(key).is_none()));
-            self.touch(policies);
-            if orphan {
+            if orphan || policies.is_empty() {
                 engine.members_changed.notify_one();
             }
+            self.touch(policies);
         }
     }
 

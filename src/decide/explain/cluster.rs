@@ -52,6 +52,10 @@ fn unmet(conditions: &[Condition]) -> impl Iterator<Item = Finding> {
             condition::COPIES_REMOVED,
             "what is named there stays until that is put right, or it is deleted there",
         ),
+        (
+            condition::COPIES_CURRENT,
+            "what is named there stays as it is until that is put right, or its template is deleted",
+        ),
     ];
     kinds.into_iter().filter_map(|(kind, way_out)| {
         let found = of(conditions, kind).filter(|found| found.status != "True")?;
