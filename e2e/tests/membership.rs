@@ -6,6 +6,8 @@
 mod check;
 #[path = "membership/grants.rs"]
 mod grants;
+#[path = "membership/id.rs"]
+mod id;
 #[path = "membership/join.rs"]
 mod join;
 #[path = "membership/leave.rs"]
@@ -18,6 +20,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use check::a_check_names_what_is_amiss_and_what_to_do;
 use grants::the_hubs_account_can_do_exactly_what_it_was_granted;
+use id::k1_an_id_that_a_user_gave_stays_though_its_property_is_deleted;
 use join::{
     a_cluster_written_by_hand_with_karmadas_secret_gives_a_working_way_in,
     a_user_with_one_kubeconfig_names_the_member_by_its_context_and_prints_the_agents_manifests,
@@ -40,7 +43,7 @@ use tombolo_e2e::{
 
 fn main() -> ExitCode {
     suite::run(
-        Spec::api(8),
+        Spec::api(9),
         tests![
             a1_join_makes_what_it_says_and_a_second_join_changes_nothing,
             a4_the_hub_itself_and_a_second_name_for_a_member_are_refused,
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
             a_user_with_one_kubeconfig_names_the_member_by_its_context_and_prints_the_agents_manifests,
             a_member_that_exports_is_not_left_unless_forced,
             unjoining_what_is_no_member_names_the_members,
+            k1_an_id_that_a_user_gave_stays_though_its_property_is_deleted,
             a_check_names_what_is_amiss_and_what_to_do,
         ],
     )

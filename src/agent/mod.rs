@@ -74,8 +74,8 @@ struct Agent {
     writer: Client,
     seen: Mutex<Seen>,
     definitions: Definitions,
-    /// The id of the hub that this cluster is a member of.
-    hub: watch::Sender<Option<String>>,
+    /// The hub that this cluster is a member of.
+    hub: watch::Sender<Option<Joined>>,
     queue: Queue<ServiceKey>,
     metrics: metrics::Agent,
     events: Recorder,
@@ -89,6 +89,15 @@ struct Agent {
     waiting: Mutex<BTreeMap<ServiceKey, Instant>>,
     /// Under which definition an export was last seen.
     exported_under: Mutex<BTreeMap<ServiceKey, String>>,
+}
+
+/// Which hub a cluster is a member of, and by which id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Joined {
+    /// The hub's id.
+    hub: String,
+    /// The cluster's own, if it was noted when it joined.
+    id: Option<String>,
 }
 
 /// The definitions of the kinds of the API.

@@ -22,7 +22,7 @@ use kube_runtime::{
 };
 use serde_json::{Value, json};
 
-use super::Agent;
+use super::{Agent, Joined};
 use crate::{
     api::names::object,
     decide::{
@@ -59,9 +59,9 @@ pub(super) async fn keep(agent: Arc<Agent>, claim: Claim) {
     let (mut properties, mut changes) = (None, stream::pending().boxed());
     loop {
         let leading = *leads.borrow_and_update();
-        let (id, mut failed) = (hub.borrow_and_update().clone(), false);
-        if let (true, Some(properties), Some(id)) = (leading, &properties, id) {
-            if let Err(e) = agent.say(properties, id).await {
+        let (joined, mut failed) = (hub.borrow_and_update().clone(), false);
+        if let (true, Some(properties), Some(joined)) = (leading, &properties, joined) {
+            if let Err(e) = agent.say(properties, joined).await {
                 tracing::warn!("failed to keep the ClusterProperties, trying again: {e:#}");
                 failed = true;
             }
@@ -115,8 +115,8 @@ fn changed(api: Api<DynamicObject>) -> impl Stream<Item = ()> {
 
 impl Agent {
     /// Makes both properties say what they should.
-    async fn say(&self, properties: &Properties, hub: String) -> kube::Result<()> {
-        let Some(membership) = self.membership(hub).await? else { return Ok(()) };
+    async fn say(&self, properties: &Properties, joined: Joined) -> kube::Result<()> {
+        let Some(membership) = self.membership(joined).await? else { return Ok(()) };
         for (name, value) in &membership.values {
             let found = properties.api.get_opt(name).await?.map(|found| membership.found(&found));
             let due = due(found.as_ref(), value);
@@ -145,15 +145,21 @@ impl Agent {
     }
 
     /// What is to be said; nothing if the cluster is no member of a hub.
-    async fn membership(&self, hub: String) -> kube::Result<Option<Membership>> {
+    async fn membership(&self, joined: Joined) -> kube::Result<Option<Membership>> {
         let roles: Api<ClusterRole> = Api::all(self.reader.clone());
         let role = roles.get_opt(object::HUB).await?;
         let Some(role) = role.filter(|role| role.metadata.deletion_timestamp.is_none()) else {
             return Ok(None);
         };
-        let namespaces: Api<Namespace> = Api::all(self.reader.clone());
-        let id = namespaces.get("kube-system").await?.uid().unwrap_or_default();
-        Ok(role.uid().map(|role| Membership { role, values: [(ID, id), (SET, hub)] }))
+        let id = match joined.id {
+            Some(id) => id,
+            // Joined by an older release.
+            None => {
+                let namespaces: Api<Namespace> = Api::all(self.reader.clone());
+                namespaces.get("kube-system").await?.uid().unwrap_or_default()
+            }
+        };
+        Ok(role.uid().map(|role| Membership { role, values: [(ID, id), (SET, joined.hub)] }))
     }
 }
 

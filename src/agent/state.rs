@@ -24,7 +24,7 @@ fn state(agent: &Agent, claim: &Claim) -> Value {
     json!({
         "leader": claim.holds(),
         "cluster": seen.cluster.as_ref().map(ToString::to_string),
-        "hub": *agent.hub.borrow(),
+        "hub": agent.hub.borrow().as_ref().map(|joined| joined.hub.clone()),
         "queue": agent.queue.load().told(),
         "stores": {
             "serviceexports": store(&seen.exports),

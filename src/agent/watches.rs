@@ -22,7 +22,7 @@ use kube_runtime::{
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    Agent,
+    Agent, Joined,
     store::{Kept, Store, name},
 };
 use crate::{
@@ -34,6 +34,7 @@ use crate::{
     decide::{
         definition::Definition,
         ids::{ClusterName, ServiceKey},
+        property,
     },
     shell::health::{Part, Readiness},
 };
@@ -216,7 +217,9 @@ async fn follow_marker(agent: Arc<Agent>) {
         };
         let mut data = map.data.unwrap_or_default();
         let hub = data.remove(object::MARKER_HUB).filter(|hub| !hub.is_empty());
-        agent.hub.send_if_modified(|before| std::mem::replace(before, hub.clone()) != hub);
+        let id = data.remove(object::MARKER_ID).filter(|id| property::is_id(id));
+        let joined = hub.map(|hub| Joined { hub, id });
+        agent.hub.send_if_modified(|before| std::mem::replace(before, joined.clone()) != joined);
         let name = data.remove(object::MARKER_CLUSTER).unwrap_or_default();
         match name.parse() {
             Ok(cluster) => {

@@ -20,6 +20,8 @@ pub mod object {
     pub const MARKER_HUB: &str = "hub";
     /// Key of the marker: the cluster's name on that hub.
     pub const MARKER_CLUSTER: &str = "cluster";
+    /// Its key for the cluster's own id, which is the same for as long as it is a member.
+    pub const MARKER_ID: &str = "id";
     /// In a member: the agent's Deployment, ServiceAccount, roles and Lease.
     pub const AGENT: &str = "tombolo-agent";
 }

@@ -2,6 +2,8 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+use super::select::labels::is_subdomain;
+
 /// The API group.
 pub const GROUP: &str = "about.k8s.io";
 /// The kind, as its objects are called in a path.
@@ -10,6 +12,14 @@ pub const PLURAL: &str = "clusterproperties";
 pub const ID: &str = "cluster.clusterset.k8s.io";
 /// The property that is there while the cluster belongs to a clusterset.
 pub const SET: &str = "clusterset.k8s.io";
+
+/// An id is shorter than that (KEP-2149).
+pub const LONGEST: usize = 128;
+
+/// Whether a text can be a cluster's id: an RFC-1123 subdomain (KEP-2149).
+pub fn is_id(text: &str) -> bool {
+    text.len() < LONGEST && is_subdomain(text)
+}
 
 /// A property as it is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +67,16 @@ pub fn version(definition: &CustomResourceDefinition) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_is_a_dns_name_in_lower_case_of_less_than_128_characters() {
+        for id in ["blue", "eu-west.example", "d2f2bbd9-1c0c-4e2c-8b58-0c9e0d2b3c11", &"a".repeat(127)] {
+            assert!(is_id(id), "{id}");
+        }
+        for none in ["", "Blue", "a_b", "-a", "a.", "a..b", "a b", &"a".repeat(128)] {
+            assert!(!is_id(none), "{none}");
+        }
+    }
 
     #[test]
     fn what_is_missing_is_made_what_is_ours_is_put_right_and_what_is_anothers_is_left() {

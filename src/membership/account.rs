@@ -31,13 +31,13 @@ pub fn account(hub_id: &str) -> DynamicObject {
     manifest(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }))
 }
 
-/// Whose member it is. Without it another hub could take the cluster for free.
-pub fn marker(hub_id: &str, cluster: &str) -> DynamicObject {
+/// Whose member it is, and by which id. Without it another hub could take the cluster for free.
+pub fn marker(hub_id: &str, cluster: &str, id: &str) -> DynamicObject {
     manifest(json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": { "name": object::MARKER, "namespace": object::NAMESPACE },
-        "data": { object::MARKER_HUB: hub_id, object::MARKER_CLUSTER: cluster },
+        "data": { object::MARKER_HUB: hub_id, object::MARKER_CLUSTER: cluster, object::MARKER_ID: id },
     }))
 }
 

@@ -90,6 +90,8 @@ pub struct Marker {
     pub hub: String,
     /// The cluster's name there.
     pub cluster: String,
+    /// The id that it joined by, if that is noted.
+    pub id: Option<String>,
 }
 
 /// Why a cluster cannot become the member of that name, in a sentence with the way out; nothing if it can.
@@ -108,7 +110,8 @@ pub fn refusal(name: &ClusterName, take_over: bool, found: &Found) -> Option<Str
         ));
     }
     let elsewhere = || if take_over { None } else { other_hub(found) };
-    taken(name, found)
+    strange_id(found)
+        .or_else(|| taken(name, found))
         .or_else(|| strange_secret(name, found))
         .or_else(elsewhere)
         .or_else(|| other_controller(found))
@@ -128,8 +131,20 @@ fn taken(name: &ClusterName, found: &Found) -> Option<String> {
     ))
 }
 
+/// An id that is none by KEP-2149.
+fn strange_id(found: &Found) -> Option<String> {
+    let id = found.property.as_deref().filter(|id| !property::is_id(id))?;
+    Some(format!(
+        "its ClusterProperty {} says {id:?}, which is no id: it must be a DNS name in lower case, such as {}, of less than {} \
+         characters; correct it, or delete it to be known by the latter",
+        property::ID,
+        found.member_uid,
+        property::LONGEST
+    ))
+}
+
 fn other_hub(found: &Found) -> Option<String> {
-    let Marker { hub, cluster } = found.marker.as_ref()?;
+    let Marker { hub, cluster, .. } = found.marker.as_ref()?;
     (Some(&**hub) != found.hub_id.as_deref()).then(|| {
         format!(
             "this cluster is a member of another hub (id {hub}), as {cluster}; `tombolo unjoin {cluster}` there first, or \
@@ -202,12 +217,17 @@ impl Found {
 
     /// The member's id, as it is written into its Cluster.
     pub fn id(&self) -> &str {
-        self.property.as_deref().unwrap_or(&self.member_uid)
+        self.property.as_deref().or_else(|| self.noted()).unwrap_or(&self.member_uid)
     }
 
-    /// Whether an id is this member's. It may have been joined before it had a ClusterProperty.
+    /// Whether an id is this member's. It may have been joined before it had a ClusterProperty, or by one that is gone.
     pub fn is_id(&self, id: &str) -> bool {
-        id == self.member_uid || self.property.as_deref() == Some(id)
+        id == self.member_uid || self.property.as_deref() == Some(id) || self.noted() == Some(id)
+    }
+
+    /// The id that it joined by, if that is noted.
+    fn noted(&self) -> Option<&str> {
+        self.marker.as_ref()?.id.as_deref()
     }
 
     /// Whether a Secret on the hub is there for the token of that member: by join's label, or by its Cluster's own word.
@@ -261,7 +281,11 @@ pub(crate) async fn marker(member: &Client) -> Result<Option<Marker>> {
     let Some(marker) = read(&maps, object::MARKER).await? else { return Ok(None) };
     let mut data = marker.data.unwrap_or_default();
     let mut value = |key| data.remove(key).unwrap_or_default();
-    Ok(Some(Marker { hub: value(object::MARKER_HUB), cluster: value(object::MARKER_CLUSTER) }))
+    Ok(Some(Marker {
+        hub: value(object::MARKER_HUB),
+        cluster: value(object::MARKER_CLUSTER),
+        id: Some(value(object::MARKER_ID)).filter(|id| !id.is_empty()),
+    }))
 }
 
 pub(crate) async fn controllers(member: &Client) -> Result<Vec<(String, String)>> {

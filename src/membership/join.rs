@@ -140,7 +140,7 @@ impl Joining<'_> {
             .await
             .context("the hub would not take the Cluster")?;
         let role = account::cluster_role(&Grant::default())?;
-        for object in [account::account(""), account::marker("", ""), account::token(), role] {
+        for object in [account::account(""), account::marker("", "", ""), account::token(), role] {
             self.free(&object, "remove it first").await?;
         }
         if self.request.agent == Agent::Deploy {
@@ -203,7 +203,7 @@ impl Joining<'_> {
         let grant = self.request.grant.clone().or_else(|| self.found.grant.clone()).unwrap_or_default();
         let mut tally = Tally::default();
         tally.apply(member, &account::namespace(object::NAMESPACE)).await?;
-        tally.apply(member, &account::marker(hub_id, name)).await?;
+        tally.apply(member, &account::marker(hub_id, name, &self.wanted().id())).await?;
         let own = tally.apply(member, &account::account(hub_id)).await?;
         let own = Owner::account(own.uid().context("a ServiceAccount has a UID")?);
         let role = tally.apply(member, &account::cluster_role(&grant)?).await?;

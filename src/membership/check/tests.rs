@@ -19,7 +19,7 @@ fn found() -> Found {
 }
 
 fn marked(hub: &str, cluster: &str) -> Option<Marker> {
-    Some(Marker { hub: hub.to_owned(), cluster: cluster.to_owned() })
+    Some(Marker { hub: hub.to_owned(), cluster: cluster.to_owned(), id: None })
 }
 
 fn said(name: &str, found: &Found) -> String {
@@ -38,6 +38,26 @@ fn a_cluster_that_nobody_has_may_join_and_join_again() {
     assert_eq!(said("north", &again), "");
     again.property = Some("renamed".to_owned());
     assert_eq!(said("north", &again), "", "it got a ClusterProperty after it had joined");
+}
+
+#[test]
+fn a_cluster_whose_property_is_gone_is_still_known_by_the_id_that_it_joined_by() {
+    let mut again = found();
+    again.clusters.push(cluster("north", Some("blue")));
+    assert!(said("north", &again).contains("is another cluster (spec.id blue, this one is m)"));
+    again.marker = marked("ours", "north").map(|marker| Marker { id: Some("blue".to_owned()), ..marker });
+    assert_eq!(said("north", &again), "");
+    assert_eq!(again.id(), "blue");
+}
+
+#[test]
+fn an_id_that_is_no_dns_name_is_refused_in_a_sentence() {
+    for id in ["Blue", "a b", &"a".repeat(128)] {
+        let said = said("north", &Found { property: Some(id.to_owned()), ..found() });
+        assert!(said.starts_with("its ClusterProperty cluster.clusterset.k8s.io says "), "{said}");
+        assert!(said.contains("such as m, of less than 128 characters; correct it"), "{said}");
+    }
+    assert_eq!(said("north", &Found { property: Some("eu-1.blue".to_owned()), ..found() }), "");
 }
 
 #[test]

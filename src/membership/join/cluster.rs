@@ -60,15 +60,21 @@ impl Wanted<'_> {
         )
     }
 
+    /// The member's id: the one that it joined by, for as long as it is a member.
+    pub(super) fn id(&self) -> String {
+        let before = self.found.cluster(&self.request.name).and_then(|cluster| cluster.spec.id.clone());
+        before.unwrap_or_else(|| self.found.id().to_owned())
+    }
+
     /// The member's Cluster. Nothing that is not asked for goes: a region that went would move workloads.
     pub(super) fn cluster(&self) -> Cluster {
         let Request { name, labels, provider, region, zones, .. } = self.request;
-        let found = self.found.cluster(name);
+        let (found, id) = (self.found.cluster(name), self.id());
         let mut cluster =
             found.cloned().unwrap_or_else(|| Cluster::new(name.as_str(), ClusterSpec::default()));
         let spec = &mut cluster.spec;
         spec.sync_mode = SyncMode::Push;
-        spec.id.get_or_insert_with(|| self.found.id().to_owned());
+        spec.id = Some(id);
         spec.api_endpoint = Some(self.endpoint());
         spec.secret_ref =
             Some(SecretReference { namespace: self.request.hub_namespace.clone(), name: name.to_string() });
