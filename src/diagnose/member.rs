@@ -9,7 +9,7 @@ use crate::{
     api::{crds::Role, names::object},
     membership::{
         agent, check,
-        grant::{Right, rule},
+        grant::{Right, housekeeping, rule},
         report,
     },
     shell::clock,
@@ -86,11 +86,13 @@ impl Look<'_> {
         let hub = Account { namespace: self.namespace, name: object::HUB };
         if let Some(grant) = check::granted(self.client).await? {
             lacking.extend(self.lacks(hub, &grant.rules(), None).await?);
+            lacking.extend(self.lacks(hub, &housekeeping(), Some(self.namespace)).await?);
         }
         // Where it runs by another account, that is not known here.
         let agent = Account { namespace: self.namespace, name: object::AGENT };
         if self.has(agent).await? {
             lacking.extend(self.lacks(agent, &agent::cluster_rules(), None).await?);
+            lacking.extend(self.lacks(agent, &agent::own_rules(), Some(self.namespace)).await?);
         }
         let sick = |says| Finding::sick("rights", says, RIGHTS);
         let mut found: Vec<_> = lacking.into_iter().map(sick).collect();

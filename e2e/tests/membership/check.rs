@@ -38,6 +38,7 @@ pub(super) async fn a_check_names_what_is_amiss_and_what_to_do(_: Arc<Bed>) -> R
     says(&bed, "member1", true, &well).await?;
 
     // In the member: a right is taken away, another controller comes, and DNS does not know the zone, then does.
+    member.run(&["-n", "tombolo-system", "delete", "rolebinding/tombolo-hub"])?;
     let less = json!([{ "op": "remove", "path": "/rules/0" }]).to_string();
     member.run(&["patch", "clusterrole/tombolo-hub", "--type=json", "-p", &less])?;
     member.run(&["create", "deployment", "submariner-lighthouse-agent", "--image=none.example/none"])?;
@@ -51,9 +52,10 @@ pub(super) async fn a_check_names_what_is_amiss_and_what_to_do(_: Arc<Bed>) -> R
     ])?;
     let sick = [
         "✗ rights: ServiceAccount tombolo-system/tombolo-hub may not ",
+        "✗ rights: ServiceAccount tombolo-system/tombolo-hub may not get leases of coordination.k8s.io in namespace tombolo-system",
         "✗ controllers: Submariner's Lighthouse (Deployment default/submariner-lighthouse-agent)",
         "! DNS: CoreDNS does not answer clusterset.local",
-        "2 things do not work",
+        "3 things do not work",
     ];
     // The API server learns of changed rights a moment later.
     until("the member is sick", PATIENCE, async || says(&bed, "member1", false, &sick).await).await?;
