@@ -90,7 +90,7 @@ fn deployment(metadata: &Value, image: &str) -> DynamicObject {
     let pod = json!({
         "serviceAccountName": object::AGENT,
         "securityContext": {
-            "runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": { "type": "RuntimeDefault" },
+            "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "seccompProfile": { "type": "RuntimeDefault" },
         },
         "containers": [container],
     });
@@ -154,6 +154,7 @@ mod tests {
         let deployment = manifests(IMAGE).pop().unwrap().data;
         let pod = &deployment["spec"]["template"]["spec"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["runAsGroup"], 65532, "by default it would be that of root");
         let container = &pod["containers"][0]["securityContext"];
         assert_eq!(container["readOnlyRootFilesystem"], true);
         assert_eq!(container["allowPrivilegeEscalation"], false);

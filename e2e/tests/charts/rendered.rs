@@ -201,6 +201,7 @@ pub(crate) async fn pods_run_without_root_and_without_rights_on_their_node(bed: 
         let pod = &only(&all, "Deployment")?["spec"]["template"]["spec"];
         let of_pod = &pod["securityContext"];
         ensure!(of_pod["runAsNonRoot"] == true && of_pod["runAsUser"] == 65532, "{what}: {of_pod}");
+        ensure!(of_pod["runAsGroup"] == 65532, "{what}: {of_pod}");
         ensure!(of_pod["seccompProfile"]["type"] == "RuntimeDefault", "{what}: {of_pod}");
         let container = &pod["containers"][0];
         let expected = json!({
