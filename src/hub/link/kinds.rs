@@ -314,7 +314,10 @@ impl Session {
                     self.opened(&kind);
                 }
                 Ok(Event::Apply(object)) => self.see(key(&object), &object.metadata, false),
-                Ok(Event::Delete(object)) => self.doubt(key(&object)),
+                Ok(Event::Delete(object)) => {
+                    let since = object.resource_version().and_then(|version| version.parse().ok());
+                    self.doubt(key(&object), since);
+                }
                 Err(e) => {
                     tracing::debug!(member = %self.name, %kind, "the watch of copies broke, trying again: {e:#}");
                     if is_not_served(&e) {

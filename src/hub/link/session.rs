@@ -73,13 +73,48 @@ pub(super) struct Session {
 pub(super) struct Seen {
     /// What carries our label.
     pub(super) copies: BTreeMap<ObjectKey, Observed>,
-    /// What a watch by our label no longer shows: whether it is gone has to be confirmed.
-    pub(super) doubtful: BTreeSet<ObjectKey>,
+    /// What a watch by our label no longer shows, and since which resourceVersion if it said so: whether it is gone has to be confirmed.
+    doubtful: BTreeMap<ObjectKey, Option<u64>>,
     /// What was applied last, to tell a repair from a change.
     pub(super) applied: BTreeMap<ObjectKey, Box<str>>,
     pub(super) fights: Fights<ObjectKey>,
     /// The newest resourceVersion that was seen.
     pub(super) newest: u64,
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// Takes note of what is seen of an object, `settled` in the answer to an own write; says whether that is news.
+    fn take(&mut self, key: &ObjectKey, mut now: Observed, settled: bool) -> bool {
+        let version = now.resource_version.parse().ok();
+        self.newest = self.newest.max(version.unwrap_or_default());
+        if let Some(gone) = self.doubtful.get(key) {
+            // An answer may be read after the watch has shown what came later.
+            let late = version.zip(*gone).map_or(settled, |(now, gone)| now < gone);
+            if late {
+                return false;
+            }
+            self.doubtful.remove(key);
+        }
+        match self.copies.get_mut(key) {
+            Some(before) if now.is_older_than(before) => false,
+            Some(before) => {
+                let news = before.renew(now);
+                if settled {
+                    before.settle();
+                }
+                news
+            }
+            None => {
+                if settled {
+                    now.settle();
+                }
+                self.copies.insert(key.clone(), now);
+                true
+            }
+        }
+    }
 }
 
 // === impl Session ===
@@ -164,29 +199,8 @@ impl Session {
 
     /// Takes note of an object with our label.
     pub(super) fn see(&self, key: ObjectKey, metadata: &ObjectMeta, settled: bool) {
-        let mut now = Observed::of(&key, metadata, &self.hub);
-        let news = {
-            let mut seen = self.seen.lock();
-            seen.newest = seen.newest.max(now.resource_version.parse().unwrap_or_default());
-            seen.doubtful.remove(&key);
-            match seen.copies.get_mut(&key) {
-                Some(before) if now.is_older_than(before) => return,
-                Some(before) => {
-                    let news = before.renew(now);
-                    if settled {
-                        before.settle();
-                    }
-                    news
-                }
-                None => {
-                    if settled {
-                        now.settle();
-                    }
-                    seen.copies.insert(key.clone(), now);
-                    true
-                }
-            }
-        };
+        let now = Observed::of(&key, metadata, &self.hub);
+        let news = self.seen.lock().take(&key, now, settled);
         if news {
             let observed = self.seen.lock().copies.get(&key).cloned();
             self.engine.hold(&self.name, &key, observed.as_ref());
@@ -196,15 +210,16 @@ impl Session {
         }
     }
 
-    /// Takes note that an object with our label is gone, or has it no more: which of both, a look will tell.
-    pub(super) fn doubt(&self, key: ObjectKey) {
-        self.seen.lock().doubtful.insert(key.clone());
+    /// Takes note that an object with our label is gone, or has it no more, since this resourceVersion if that is told: which of both, a look
+    /// will tell.
+    pub(super) fn doubt(&self, key: ObjectKey, since: Option<u64>) {
+        self.seen.lock().doubtful.insert(key.clone(), since);
         self.queue.add(key, Urgency::Now);
     }
 
     /// Whether it is not known what became of an object.
     pub(super) fn is_doubtful(&self, key: &ObjectKey) -> bool {
-        self.seen.lock().doubtful.contains(key)
+        self.seen.lock().doubtful.contains_key(key)
     }
 
     /// Takes note that an object of ours is gone.
@@ -220,7 +235,10 @@ impl Session {
 
     /// Takes note that these are all objects of a kind with our label.
     pub(super) fn retain(&self, kind: &GroupKind, all: &BTreeSet<ObjectKey>) {
-        self.known_of(kind).into_iter().filter(|key| !all.contains(key)).for_each(|key| self.doubt(key));
+        self.known_of(kind)
+            .into_iter()
+            .filter(|key| !all.contains(key))
+            .for_each(|key| self.doubt(key, None));
     }
 
     /// Takes note that the member has a kind no more, and so nothing of it.
@@ -294,6 +312,52 @@ impl Session {
             let done = self.reconcile(&key).await;
             self.engine.metrics.reconciles.note("copies", Some(&self.name), done, began.elapsed());
             self.queue.done(&key, done);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(group: &str) -> ObjectKey {
+        let kind = GroupKind { group: group.into(), kind: "Thing".into() };
+        ObjectKey { kind, namespace: "shop".into(), name: "one".into() }
+    }
+
+    fn observed(key: &ObjectKey, version: &str) -> Observed {
+        let metadata = ObjectMeta {
+            uid: Some("one".to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        };
+        Observed::of(key, &metadata, "hub")
+    }
+
+    #[test]
+    fn an_answer_that_is_read_after_the_deletion_was_seen_does_not_bring_the_object_back() {
+        let key = key("apps");
+        for since in [Some(8), None] {
+            let mut seen = Seen::default();
+            seen.take(&key, observed(&key, "6"), false);
+            seen.doubtful.insert(key.clone(), since);
+            assert!(!seen.take(&key, observed(&key, "7"), true));
+            assert!(seen.doubtful.contains_key(&key), "{since:?}: it is still to be looked at");
+        }
+    }
+
+    #[test]
+    fn what_is_newer_than_a_deletion_ends_the_doubt() {
+        let key = key("apps");
+        for (since, version, settled) in
+            [(Some(8), "9", true), (Some(8), "9", false), (Some(8), "8", false), (None, "7", false)]
+        {
+            let mut seen = Seen::default();
+            seen.take(&key, observed(&key, "6"), false);
+            seen.doubtful.insert(key.clone(), since);
+            seen.take(&key, observed(&key, version), settled);
+            assert!(!seen.doubtful.contains_key(&key), "{since:?}, {version}");
+            assert_eq!(&*seen.copies[&key].resource_version, version);
         }
     }
 }
