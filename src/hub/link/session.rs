@@ -88,7 +88,9 @@ impl Seen {
     /// Takes note of what is seen of an object, `settled` in the answer to an own write; says whether that is news.
     fn take(&mut self, key: &ObjectKey, mut now: Observed, settled: bool) -> bool {
         let version = now.resource_version.parse().ok();
-        self.newest = self.newest.max(version.unwrap_or_default());
+        if counts_with_the_server(&key.kind) {
+            self.newest = self.newest.max(version.unwrap_or_default());
+        }
         if let Some(gone) = self.doubtful.get(key) {
             // An answer may be read after the watch has shown what came later.
             let late = version.zip(*gone).map_or(settled, |(now, gone)| now < gone);
@@ -115,6 +117,11 @@ impl Seen {
             }
         }
     }
+}
+
+/// Whether resourceVersions of a kind can be compared with those of an API server's own: what is behind one counts by itself.
+fn counts_with_the_server(kind: &GroupKind) -> bool {
+    !kind.group.contains('.') || kind.group.ends_with(".k8s.io")
 }
 
 // === impl Session ===
@@ -358,6 +365,17 @@ mod tests {
             seen.take(&key, observed(&key, version), settled);
             assert!(!seen.doubtful.contains_key(&key), "{since:?}, {version}");
             assert_eq!(&*seen.copies[&key].resource_version, version);
+        }
+    }
+
+    #[test]
+    fn only_what_an_api_server_keeps_itself_tells_how_new_it_is() {
+        for (group, newest) in
+            [("", 700), ("apps", 700), ("discovery.k8s.io", 700), ("packages.example.com", 0)]
+        {
+            let (key, mut seen) = (key(group), Seen::default());
+            seen.take(&key, observed(&key, "700"), false);
+            assert_eq!(seen.newest, newest, "{group}");
         }
     }
 }
