@@ -27,7 +27,7 @@ pub struct Version {
 /// Asks an API server.
 pub async fn discover(client: &Client) -> kube::Result<Served> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
-    let mut kinds: BTreeMap<GroupKind, Vec<Version>> = BTreeMap::new();
+    let mut versions = Vec::new();
     for group in discovery.groups() {
         let preferred = group.preferred_version_or_latest();
         let others = group.versions().filter(|version| *version != preferred);
@@ -37,16 +37,28 @@ pub async fn discover(client: &Client) -> kube::Result<Served> {
             let whole = [verbs::LIST, verbs::WATCH].iter().all(|verb| can.supports_operation(verb));
             if whole {
                 let namespaced = can.scope == Scope::Namespaced;
-                let kind =
-                    GroupKind { group: resource.group.as_str().into(), kind: resource.kind.as_str().into() };
-                kinds.entry(kind).or_default().push(Version { resource, namespaced });
+                versions.push(Version { resource, namespaced });
             }
         }
     }
-    Ok(Served(kinds))
+    Ok(versions.into_iter().collect())
 }
 
 // === impl Served ===
+
+impl FromIterator<Version> for Served {
+    /// Of each kind the version that is preferred comes first.
+    fn from_iter<I: IntoIterator<Item = Version>>(versions: I) -> Self {
+        let mut kinds: BTreeMap<GroupKind, Vec<Version>> = BTreeMap::new();
+        for version in versions {
+            let Version { resource, .. } = &version;
+            let kind =
+                GroupKind { group: resource.group.as_str().into(), kind: resource.kind.as_str().into() };
+            kinds.entry(kind).or_default().push(version);
+        }
+        Self(kinds)
+    }
+}
 
 impl Served {
     /// Whether a kind is served.
@@ -67,6 +79,11 @@ impl Served {
     /// A version of a kind, by group and version as objects write them.
     pub fn version(&self, kind: &GroupKind, api_version: &str) -> Option<&Version> {
         self.0.get(kind)?.iter().find(|version| version.resource.api_version == api_version)
+    }
+
+    /// Whether what a CustomResourceDefinition of this name defines is served.
+    pub fn has_defined(&self, crd: &str) -> bool {
+        self.0.values().flatten().any(|version| version.crd_name() == crd)
     }
 
     /// The first version of a kind that another API server has too.

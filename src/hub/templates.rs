@@ -5,7 +5,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,7 +33,7 @@ use super::{
     certainty::policy_kinds,
     engine::Engine,
     lines::Line,
-    served::{Version, discover},
+    served::{Served, Version, discover},
 };
 use crate::{
     decide::{
@@ -45,6 +48,8 @@ use crate::{
 const SOON: Duration = Duration::from_secs(2);
 /// Between two looks otherwise; what changes is told.
 const SELDOM: Duration = Duration::from_secs(60);
+/// How often the hub is asked what it serves after a definition changed: what it says follows only after a while.
+const LOOKS: u32 = 2;
 /// What one question to the hub may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -52,6 +57,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 struct Crds {
     uids: Mutex<Option<BTreeMap<String, Arc<str>>>>,
+    /// How often the hub is still to be asked what it serves.
+    looks: AtomicU32,
     changed: Notify,
 }
 
@@ -61,6 +68,33 @@ struct Watched {
     version: Version,
     crd: Option<Arc<str>>,
     task: AbortHandle,
+}
+
+// === impl Crds ===
+
+impl Crds {
+    /// Has the hub asked again what it serves.
+    fn look_again(&self) {
+        self.looks.store(LOOKS, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    /// Takes note that it was asked, when so many looks were to be taken.
+    fn looked(&self, before: u32) {
+        // What changed meanwhile is looked at again.
+        let after = before.saturating_sub(1);
+        let _ = self.looks.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    /// Whether what is watched is the kind as it is defined and served now. One that is served in no version at all may come back.
+    fn is_fresh(&self, kind: &GroupKind, uids: &BTreeMap<String, Arc<str>>, served: &Served) -> bool {
+        uids.get(&self.version.crd_name()) == self.crd.as_ref()
+            && (!served.has(kind) || served.version(kind, &self.version.resource.api_version).is_some())
+    }
 }
 
 /// Keeps watches for the kinds that have to be watched; ends only if one of its tasks panics.
@@ -93,7 +127,7 @@ pub async fn run(engine: Arc<Engine>) {
 /// Starts and ends watches; says whether a kind is missing.
 async fn keep(
     engine: &Arc<Engine>,
-    crds: &Crds,
+    crds: &Arc<Crds>,
     watched: &mut BTreeMap<GroupKind, Watched>,
     tasks: &mut JoinSet<()>,
 ) -> kube::Result<bool> {
@@ -103,16 +137,17 @@ async fn keep(
     }
     let wanted = engine.wanted_kinds();
     let mut served = engine.served();
-    let fresh = |watched: &Watched| uids.get(&watched.version.crd_name()) == watched.crd.as_ref();
-    let settled = |kind: &GroupKind| watched.get(kind).is_some_and(fresh);
-    if wanted.iter().any(|kind| !settled(kind)) {
+    let settled = |kind: &GroupKind| watched.get(kind).is_some_and(|it| it.is_fresh(kind, &uids, &served));
+    let looks = crds.looks.load(Ordering::Relaxed);
+    if looks > 0 || wanted.iter().any(|kind| !settled(kind)) {
         let found = tokio::time::timeout(PATIENCE, discover(&engine.hub)).await;
         engine.set_served(found.map_err(|_| kube::Error::Service("no answer in time".into()))??);
         served = engine.served();
+        crds.looked(looks);
     }
     let (mut missing, mut failed) = (BTreeSet::new(), false);
     for kind in &wanted {
-        if watched.get(kind).is_some_and(fresh) {
+        if watched.get(kind).is_some_and(|it| it.is_fresh(kind, &uids, &served)) {
             continue;
         }
         if let Some(stale) = watched.remove(kind) {
@@ -140,7 +175,7 @@ async fn keep(
             world.open_kind(kind.clone(), version.api_version(), crd.clone());
             Default::default()
         });
-        let task = tasks.spawn(follow(engine.clone(), line, kind.clone(), version.clone()));
+        let task = tasks.spawn(follow(engine.clone(), crds.clone(), line, kind.clone(), version.clone()));
         tracing::debug!(%kind, "watching");
         watched.insert(kind.clone(), Watched { version: version.clone(), crd, task });
     }
@@ -157,12 +192,12 @@ async fn keep(
         });
     }
     engine.report.set_missing_kinds(&missing);
-    let waits = failed || !missing.is_empty();
+    let waits = failed || !missing.is_empty() || crds.looks.load(Ordering::Relaxed) > 0;
     engine.change(|world, _| world.set_unserved(missing));
     Ok(waits)
 }
 
-async fn follow(engine: Arc<Engine>, line: Line, kind: GroupKind, version: Version) {
+async fn follow(engine: Arc<Engine>, crds: Arc<Crds>, line: Line, kind: GroupKind, version: Version) {
     let api: Api<DynamicObject> = Api::all_with(Client::clone(&line), &version.resource);
     let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
     pin_mut!(events);
@@ -207,8 +242,11 @@ async fn follow(engine: Arc<Engine>, line: Line, kind: GroupKind, version: Versi
                 engine.change(|world, view| world.delete_template(view, &key));
             }
             Err(e) => {
-                if answer(&e).is_some_and(|status| status.code == 403) {
-                    engine.report.set_forbidden(&kind, true);
+                match answer(&e).map(|status| status.code) {
+                    Some(403) => engine.report.set_forbidden(&kind, true),
+                    // Perhaps it is served in another version by now.
+                    Some(404) => crds.look_again(),
+                    _ => {}
                 }
                 tracing::warn!(%kind, "the watch of templates broke, trying again: {e:#}");
             }
@@ -238,6 +276,51 @@ async fn follow_crds(engine: Arc<Engine>, crds: Arc<Crds>) {
                 continue;
             }
         }
-        crds.changed.notify_one();
+        crds.look_again();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ApiResource, GroupVersionKind};
+
+    use super::*;
+
+    fn gadgets(version: &str) -> Version {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("rules.example", version, "Gadget"));
+        Version { resource, namespaced: true }
+    }
+
+    #[tokio::test]
+    async fn a_kind_is_watched_anew_if_its_version_is_no_longer_served_or_it_was_made_anew() {
+        let kind = GroupKind { group: "rules.example".into(), kind: "Gadget".into() };
+        let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
+        let watched = Watched { version: gadgets("v1"), crd: Some("one".into()), task };
+        let uids = |uid: &str| BTreeMap::from([("gadgets.rules.example".to_owned(), Arc::from(uid))]);
+        let is_fresh = |uid, versions: &[&str]| {
+            let served = versions.iter().map(|version| gadgets(version)).collect();
+            watched.is_fresh(&kind, &uids(uid), &served)
+        };
+        assert!(is_fresh("one", &["v1"]));
+        assert!(is_fresh("one", &["v2", "v1"]), "another that is preferred changes nothing");
+        assert!(!is_fresh("one", &["v2"]));
+        assert!(is_fresh("one", &[]), "who says nothing of it may only not know of it yet");
+        assert!(!is_fresh("two", &["v1"]));
+    }
+
+    #[test]
+    fn the_hub_is_asked_twice_after_each_change_of_a_definition() {
+        let crds = Crds::default();
+        let looks = || crds.looks.load(Ordering::Relaxed);
+        crds.look_again();
+        let before = looks();
+        // Another change while it is asked.
+        crds.look_again();
+        crds.looked(before);
+        assert!(looks() > 0);
+        for _ in 0..LOOKS {
+            crds.looked(looks());
+        }
+        assert_eq!(looks(), 0);
     }
 }
