@@ -1,5 +1,5 @@
-//! The connections on which links watch their Clusters and Secrets, and on which templates are watched, kind by kind. Each watch is a stream,
-//! and an API server allows about a hundred on one connection; what comes after waits without a word.
+//! The connections on which links watch their Clusters and Secrets, and on which templates and copies are watched, kind by kind. Each watch is
+//! a stream, and an API server allows about a hundred on one connection; what comes after waits without a word.
 
 use std::sync::Arc;
 
@@ -7,7 +7,10 @@ use anyhow::Result;
 use kube::{Client, Config};
 use parking_lot::Mutex;
 
-use crate::shell::client::client;
+use crate::{
+    decide::ids::ClusterName,
+    shell::client::{client, client_of},
+};
 
 /// As many links or kinds share a connection. A link has two watches, and begins them anew before the old ones have ended.
 const LINKS: usize = 20;
@@ -15,24 +18,33 @@ const LINKS: usize = 20;
 /// A client that some links share, for as long as one of them has it.
 pub type Line = Arc<Client>;
 
-/// The connections that links watch the hub on.
+/// Connections that watch one API server.
 #[expect(missing_debug_implementations, reason = "clients have none")]
 pub struct Lines {
-    hub: Config,
+    config: Config,
+    member: Option<ClusterName>,
     lines: Mutex<Vec<Line>>,
 }
 
 // === impl Lines ===
 
 impl Lines {
-    /// Connections to this hub, of which there is none yet.
-    pub fn new(hub: Config) -> Self {
-        Self { hub, lines: Mutex::default() }
+    /// Connections to an API server, of which there is none yet.
+    pub fn new(config: Config) -> Self {
+        Self { config, member: None, lines: Mutex::default() }
+    }
+
+    /// The same to that of a member, which metrics name.
+    pub fn of(member: &ClusterName, config: Config) -> Self {
+        Self { config, member: Some(member.clone()), lines: Mutex::default() }
     }
 
     /// A connection for one more link or kind.
     pub fn take(&self) -> Result<Line> {
-        take(&mut self.lines.lock(), || client(&self.hub, None))
+        take(&mut self.lines.lock(), || match &self.member {
+            Some(member) => client_of(member, &self.config, None),
+            None => client(&self.config, None),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, ResourceExt,
+    Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
     core::PartialObjectMeta,
 };
@@ -32,7 +32,10 @@ use crate::{
         names::{annotation, label},
     },
     decide::{copy::ObjectKey, select::GroupKind, view::recorded},
-    hub::served::{Served, Version, discover},
+    hub::{
+        lines::Line,
+        served::{Served, Version, discover},
+    },
     shell::{queue::Urgency, trouble::answer},
 };
 
@@ -89,9 +92,6 @@ pub(super) enum Standing {
 // === impl Kinds ===
 
 impl Kinds {
-    /// As many connections as watches are spread over.
-    pub(super) const CONNECTIONS: usize = 2;
-
     /// The kinds that a Cluster has on record.
     pub(super) fn new(cluster: &Cluster) -> Self {
         let recorded = recorded(cluster);
@@ -197,7 +197,15 @@ impl Session {
                 continue;
             }
             let Some(version) = served.preferred(&kind).cloned() else { continue };
-            let task = tasks.spawn(self.clone().follow(kind.clone(), version));
+            let line = match self.lines.take() {
+                Ok(line) => line,
+                Err(e) => {
+                    tracing::warn!(member = %self.name, %kind, "failed to set up a client, trying again: {e:#}");
+                    failed = true;
+                    continue;
+                }
+            };
+            let task = tasks.spawn(self.clone().follow(line, kind.clone(), version));
             self.kinds.state.lock().open.insert(kind, Open { synced: false, task });
         }
         missing || failed
@@ -288,10 +296,9 @@ impl Session {
     }
 
     /// Follows the copies of one kind.
-    async fn follow(self: Arc<Self>, kind: GroupKind, version: Version) {
-        let place = kind.to_string().len() % self.watching.len();
+    async fn follow(self: Arc<Self>, line: Line, kind: GroupKind, version: Version) {
         let api: Api<PartialObjectMeta<DynamicObject>> =
-            Api::all_with(self.watching[place].clone(), &version.resource);
+            Api::all_with(Client::clone(&line), &version.resource);
         let ours = watcher::Config::default().labels(&format!("{}={}", label::HUB, self.hub));
         let events = watcher::watcher(api, ours).default_backoff();
         pin_mut!(events);

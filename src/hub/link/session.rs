@@ -25,7 +25,7 @@ use crate::{
         ids::{ClusterName, ServiceKey},
         select::GroupKind,
     },
-    hub::engine::Engine,
+    hub::{engine::Engine, lines::Lines},
     shell::{
         client::client_of,
         queue::{Queue, Urgency},
@@ -46,7 +46,9 @@ pub(super) struct Session {
     /// Writes and probes; it writes only while we lead.
     pub(super) writer: Client,
     /// Watches, on connections of their own.
-    pub(super) watching: Vec<Client>,
+    pub(super) watching: [Client; 2],
+    /// Watches copies, kind by kind.
+    pub(super) lines: Lines,
     pub(super) queue: Queue<ObjectKey>,
     /// Services to look at.
     pub(super) services: Queue<ServiceKey>,
@@ -136,9 +138,8 @@ impl Session {
     ) -> Result<Self> {
         Ok(Self {
             writer: client_of(&name, config, Some(engine.claim.clone()))?,
-            watching: (0..Kinds::CONNECTIONS)
-                .map(|_| client_of(&name, config, None))
-                .collect::<Result<_>>()?,
+            watching: [client_of(&name, config, None)?, client_of(&name, config, None)?],
+            lines: Lines::of(&name, config.clone()),
             queue: Queue::default(),
             services: Queue::default(),
             going: Mutex::default(),
