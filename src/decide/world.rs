@@ -234,10 +234,14 @@ impl World {
         }
     }
 
-    /// Takes note that this replica begins to lead, or no longer does: what came to be under another, any member may have.
+    /// Takes note that this replica begins to lead, or no longer does: what came to be under another, any member may have. Who begins to
+    /// lead has read no member as a whole, since it watched only the kinds that it knew of.
     pub fn set_leads(&mut self, view: &View, leads: bool) -> Dirty {
         self.leads = leads;
         self.newcomers.clear();
+        if leads {
+            self.known.clear();
+        }
         // What members were given meanwhile counts too.
         let keys: Vec<_> = self.templates.keys().cloned().collect();
         keys.iter().flat_map(|key| self.shift(view, key)).collect()

@@ -402,7 +402,13 @@ impl Engine {
 
     /// Takes note of whether we lead. If so, looks at everything again, in every member.
     pub fn set_leads(&self, leads: bool) {
-        self.change(|world, view| world.set_leads(view, leads));
+        self.change(|world, view| {
+            if leads {
+                // Under the world's lock: nobody tells between the two that a member is known.
+                self.links.read().values().for_each(|link| link.read_record());
+            }
+            world.set_leads(view, leads)
+        });
         if !leads {
             return;
         }

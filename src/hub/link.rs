@@ -146,8 +146,15 @@ impl Link {
     /// Has everything looked at.
     pub fn look_at_everything(&self) {
         if let Some(session) = self.session.read().clone() {
-            session.kinds.read_record();
             session.look_at_everything();
+        }
+    }
+
+    /// Has read anew which kinds the member was given: we lead now, and another did before.
+    pub fn read_record(&self) {
+        // A session that begins later reads it by itself.
+        if let Some(session) = &*self.session.read() {
+            session.kinds.read_record();
         }
     }
 

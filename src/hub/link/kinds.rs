@@ -31,7 +31,7 @@ use crate::{
         Cluster,
         names::{annotation, label},
     },
-    decide::{copy::ObjectKey, select::GroupKind, view::recorded},
+    decide::{copy::ObjectKey, select::GroupKind, view::recorded, world::Dirty},
     hub::{
         lines::Line,
         served::{Served, Version, discover},
@@ -63,8 +63,10 @@ struct State {
     wanted: BTreeSet<GroupKind>,
     /// What the Cluster has on record.
     recorded: BTreeSet<GroupKind>,
-    /// Whether another replica may have written to the record since.
-    outdated: bool,
+    /// How often the record was to be read: another replica may have written to it.
+    record_due: u64,
+    /// Which of these times it was read.
+    record_read: u64,
     open: BTreeMap<GroupKind, Open>,
     /// What waits for its kind.
     parked: BTreeMap<GroupKind, BTreeSet<ObjectKey>>,
@@ -95,7 +97,8 @@ impl Kinds {
     /// The kinds that a Cluster has on record.
     pub(super) fn new(cluster: &Cluster) -> Self {
         let recorded = recorded(cluster);
-        let state = State { wanted: recorded.clone(), recorded, ..State::default() };
+        // The Cluster was read before the session began, and another may have led then.
+        let state = State { wanted: recorded.clone(), recorded, record_due: 1, ..State::default() };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -120,7 +123,9 @@ impl Kinds {
 
     /// Has the Cluster's record read again: we lead now, and another did before.
     pub(super) fn read_record(&self) {
-        self.state.lock().outdated = true;
+        let mut state = self.state.lock();
+        state.record_due += 1;
+        state.told = false;
         self.changed.notify_one();
     }
 
@@ -137,7 +142,17 @@ impl State {
     fn all_known(&self) -> bool {
         let known =
             |kind: &GroupKind| !self.served.has(kind) || self.open.get(kind).is_some_and(|open| open.synced);
-        self.asked && !self.outdated && self.recorded.iter().all(known)
+        self.asked && !self.is_outdated() && self.recorded.iter().all(known)
+    }
+
+    /// Whether another replica may have written to the record since it was read.
+    fn is_outdated(&self) -> bool {
+        self.record_read < self.record_due
+    }
+
+    fn take_record(&mut self, kinds: BTreeSet<GroupKind>) {
+        self.wanted.extend(kinds.iter().cloned());
+        self.recorded = kinds;
     }
 }
 
@@ -168,7 +183,7 @@ impl Session {
 
     /// Says whether something is missing.
     async fn keep_kinds_once(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> bool {
-        let outdated = self.kinds.state.lock().outdated;
+        let outdated = self.kinds.state.lock().is_outdated();
         if outdated && !self.read_record().await {
             return true;
         }
@@ -238,13 +253,13 @@ impl Session {
     }
 
     async fn read_record(&self) -> bool {
+        let due = self.kinds.state.lock().record_due;
         let clusters: Api<Cluster> = Api::all(self.engine.hub.clone());
         let Ok(cluster) = clusters.get(self.name.as_str()).await else { return false };
         let mut state = self.kinds.state.lock();
-        state.recorded = recorded(&cluster);
-        let kinds = state.recorded.clone();
-        state.wanted.extend(kinds);
-        state.outdated = false;
+        state.take_record(recorded(&cluster));
+        // Whoever asked meanwhile asked for another.
+        state.record_read = due;
         true
     }
 
@@ -258,7 +273,7 @@ impl Session {
         }
         match self.write_record(kind).await {
             Ok(kinds) => {
-                self.kinds.state.lock().recorded = kinds;
+                self.kinds.state.lock().take_record(kinds);
                 true
             }
             Err(e) => {
@@ -283,16 +298,20 @@ impl Session {
     }
 
     fn tell_known(&self) {
-        let now = {
-            let mut state = self.kinds.state.lock();
-            let now = !state.told && state.all_known();
-            state.told |= now;
-            now
-        };
-        if now {
-            self.engine.change(|world, view| world.set_known(view, &self.name));
-            self.engine.report.look_again();
+        let is_due = |state: &State| !state.told && state.all_known();
+        if !is_due(&self.kinds.state.lock()) {
+            return;
         }
+        self.engine.change(|world, view| {
+            let mut state = self.kinds.state.lock();
+            // Under the world's lock it is certain: whoever begins to lead has the record read anew.
+            if !is_due(&state) {
+                return Dirty::default();
+            }
+            state.told = true;
+            world.set_known(view, &self.name)
+        });
+        self.engine.report.look_again();
     }
 
     /// Follows the copies of one kind.

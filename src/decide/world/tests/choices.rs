@@ -131,6 +131,25 @@ fn a_template_that_no_lost_cluster_can_have_is_placed_at_once() {
 }
 
 #[test]
+fn who_begins_to_lead_chooses_only_among_what_it_has_read_since() {
+    let mut stage = restarted(&["a", "b", "c"]);
+    let one =
+        json!({ "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }] });
+    // It followed, and read what was on record when it began; ConfigMaps came to be under another leader.
+    let read = |stage: &mut Stage| ["a", "b", "c"].map(|cluster| stage.read(cluster));
+    read(&mut stage);
+    stage.policy(policy("p", all_of("ConfigMap"), one, json!({})));
+    stage.template("ConfigMap", "x", json!({}));
+    stage.world.set_leads(&stage.view, true);
+    assert_eq!(stage.everywhere("ConfigMap", "x"), [ELSEWHERE; 3]);
+    assert!(stage.awaited("ConfigMap", "x").is_some_and(|why| why.contains("whether a or b or c has")));
+    stage.hold("c", "ConfigMap", "x", Held::default());
+    assert_eq!(stage.everywhere("ConfigMap", "x"), [ELSEWHERE, ELSEWHERE, "present"]);
+    read(&mut stage);
+    assert_eq!(stage.everywhere("ConfigMap", "x"), [ELSEWHERE, ELSEWHERE, "present"], "it does not move");
+}
+
+#[test]
 fn a_cluster_that_was_never_given_anything_of_a_kind_holds_up_nothing_of_it() {
     let mut stage = restarted(&["a", "b"]);
     stage.view.apply_cluster(cluster("mistyped", json!({})));

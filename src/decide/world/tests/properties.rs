@@ -20,6 +20,7 @@ enum Event {
     NoTemplate { kind: usize, name: usize },
     Hold { cluster: usize, kind: usize, name: usize, stamps: usize },
     NoHold { cluster: usize, kind: usize, name: usize },
+    Lead,
 }
 
 const KINDS: [&str; 2] = ["ConfigMap", "Deployment"];
@@ -37,6 +38,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..2usize, 0..2usize).prop_map(|(kind, name)| Event::NoTemplate { kind, name }),
         4 => (0..3usize, 0..2usize, 0..2usize, 0..4usize).prop_map(|(cluster, kind, name, stamps)| Event::Hold { cluster, kind, name, stamps }),
         2 => (0..3usize, 0..2usize, 0..2usize).prop_map(|(cluster, kind, name)| Event::NoHold { cluster, kind, name }),
+        1 => Just(Event::Lead),
     ]
 }
 
@@ -146,6 +148,14 @@ impl Stage {
                 let (cluster, key) = (cluster_name(CLUSTERS[*cluster]), key_of(KINDS[*kind], NAMES[*name]));
                 let mut dirty = self.world.hold(&self.view, &cluster, &key, None);
                 dirty.insert((cluster, key));
+                dirty
+            }
+            Event::Lead => {
+                let mut dirty = self.world.set_leads(&self.view, true);
+                // Every member is read anew then.
+                for name in CLUSTERS {
+                    dirty.extend(self.world.set_known(&self.view, &cluster_name(name)));
+                }
                 dirty
             }
         }
