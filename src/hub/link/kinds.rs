@@ -1,6 +1,9 @@
 //! The kinds of which a member has copies, or is to have: each is recorded on the Cluster before the first copy is made, so that
 //! nothing is ever left behind by a kind that nobody selects any more, and watched.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -11,7 +14,7 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams},
     core::PartialObjectMeta,
 };
 use kube_runtime::{
@@ -23,6 +26,7 @@ use serde_json::json;
 use tokio::{
     sync::Notify,
     task::{AbortHandle, JoinSet},
+    time::Instant,
 };
 
 use super::{reconcile::lacking, session::Session};
@@ -31,7 +35,7 @@ use crate::{
         Cluster,
         names::{annotation, label},
     },
-    decide::{copy::ObjectKey, select::GroupKind, view::recorded, world::Dirty},
+    decide::{copy::ObjectKey, exchange::import_kind, select::GroupKind, view::recorded, world::Dirty},
     hub::{
         lines::Line,
         served::{Served, Version, discover},
@@ -68,6 +72,8 @@ struct State {
     /// Which of these times it was read.
     record_read: u64,
     open: BTreeMap<GroupKind, Open>,
+    /// What was looked for and not found.
+    missed: BTreeMap<GroupKind, Missed>,
     /// What waits for its kind.
     parked: BTreeMap<GroupKind, BTreeSet<ObjectKey>>,
     /// Whether the world was told that everything is known.
@@ -77,7 +83,18 @@ struct State {
 #[derive(Debug)]
 struct Open {
     synced: bool,
+    /// The version that is watched, with the group.
+    api_version: Arc<str>,
     task: AbortHandle,
+}
+
+/// A kind that the member did not say that it serves: an API server that has just begun may not know all of them yet.
+#[derive(Debug, Clone, Copy)]
+struct Missed {
+    /// Since when nothing spoke for it.
+    since: Instant,
+    /// Whether it is gone for certain, and with it all of its objects.
+    gone: bool,
 }
 
 /// How a kind stands in a member.
@@ -129,6 +146,11 @@ impl Kinds {
         self.changed.notify_one();
     }
 
+    /// Whether the member does not have a kind for certain.
+    pub(super) fn is_gone(&self, kind: &GroupKind) -> bool {
+        self.state.lock().is_gone(kind)
+    }
+
     /// Has what the member serves looked at again.
     pub(super) fn look_again(&self) {
         self.state.lock().asked = false;
@@ -141,7 +163,7 @@ impl Kinds {
 impl State {
     fn all_known(&self) -> bool {
         let known =
-            |kind: &GroupKind| !self.served.has(kind) || self.open.get(kind).is_some_and(|open| open.synced);
+            |kind: &GroupKind| self.is_gone(kind) || self.open.get(kind).is_some_and(|open| open.synced);
         self.asked && !self.is_outdated() && self.recorded.iter().all(known)
     }
 
@@ -153,6 +175,58 @@ impl State {
     fn take_record(&mut self, kinds: BTreeSet<GroupKind>) {
         self.wanted.extend(kinds.iter().cloned());
         self.recorded = kinds;
+    }
+
+    fn is_gone(&self, kind: &GroupKind) -> bool {
+        self.missed.get(kind).is_some_and(|missed| missed.gone)
+    }
+
+    /// The kinds that matter, those of services too, and that are not served.
+    fn unserved(&self, served: &Served) -> BTreeSet<GroupKind> {
+        let matter = self.wanted.iter().cloned().chain([import_kind()]);
+        matter.filter(|kind| !served.has(kind)).collect()
+    }
+
+    /// Whether a kind is missing of which it is not certain that it is gone.
+    fn has_doubts(&self, served: &Served) -> bool {
+        self.unserved(served).iter().any(|kind| !self.is_gone(kind))
+    }
+
+    /// Ends the watches of versions that are not served.
+    fn close_unserved(&mut self, served: &Served) {
+        self.open.retain(|kind, open| {
+            let stays = served.version(kind, &open.api_version).is_some();
+            if !stays {
+                open.task.abort();
+            }
+            stays
+        });
+    }
+
+    /// Takes note of what is served, and of the CustomResourceDefinitions that are there, where these could be read; gives back what is gone
+    /// for certain by now. That is a kind which was missing twice, with a while between, and all custom kinds of its group were served.
+    fn miss(&mut self, served: Served, defined: Option<&BTreeSet<String>>, now: Instant) -> Vec<GroupKind> {
+        let unserved = self.unserved(&served);
+        self.missed.retain(|kind, _| unserved.contains(kind));
+        let mut gone = Vec::new();
+        for kind in unserved {
+            let of_group =
+                |crd: &&String| crd.split_once('.').is_some_and(|(_, group)| group == &*kind.group);
+            let complete =
+                defined.is_some_and(|crds| crds.iter().filter(of_group).all(|crd| served.has_defined(crd)));
+            let missed = self.missed.entry(kind.clone()).or_insert(Missed { since: now, gone: false });
+            if missed.gone {
+                continue;
+            }
+            if !complete {
+                missed.since = now;
+            } else if now.duration_since(missed.since) >= SOON {
+                missed.gone = true;
+                gone.push(kind);
+            }
+        }
+        self.served = Arc::new(served);
+        gone
     }
 }
 
@@ -187,13 +261,19 @@ impl Session {
         if outdated && !self.read_record().await {
             return true;
         }
-        let (asked, unserved) = {
+        let look = {
             let state = self.kinds.state.lock();
-            (state.asked, state.wanted.iter().any(|kind| !state.served.has(kind)))
+            let unserved = state.wanted.iter().any(|kind| !state.served.has(kind));
+            !state.asked || unserved || state.has_doubts(&state.served)
         };
-        if !asked || unserved {
+        if look {
             match tokio::time::timeout(PATIENCE, discover(&self.writer)).await {
-                Ok(Ok(served)) => self.take_served(served),
+                Ok(Ok(served)) => {
+                    let doubts = self.kinds.state.lock().has_doubts(&served);
+                    // Read after what is served: what comes meanwhile is there, and missing.
+                    let defined = if doubts { self.defined().await } else { None };
+                    self.take_served(served, defined.as_ref());
+                }
                 // Health says what is wrong with the member.
                 Ok(Err(_)) | Err(_) => return true,
             }
@@ -202,7 +282,7 @@ impl Session {
             let state = self.kinds.state.lock();
             let closed = state.wanted.iter().filter(|kind| !state.open.contains_key(*kind));
             let to_open: Vec<_> = closed.clone().filter(|kind| state.served.has(kind)).cloned().collect();
-            let missing = closed.count() > to_open.len();
+            let missing = closed.count() > to_open.len() || state.has_doubts(&state.served);
             (to_open, state.served.clone(), missing)
         };
         let mut failed = false;
@@ -220,31 +300,35 @@ impl Session {
                     continue;
                 }
             };
+            let api_version = version.api_version();
             let task = tasks.spawn(self.clone().follow(line, kind.clone(), version));
-            self.kinds.state.lock().open.insert(kind, Open { synced: false, task });
+            self.kinds.state.lock().open.insert(kind, Open { synced: false, api_version, task });
         }
         missing || failed
     }
 
-    /// Takes note of what the member serves: watches of what it no longer serves end, and what waits for a kind is looked at.
-    fn take_served(&self, served: Served) {
-        let (lost, waiting) = {
+    /// The names of the member's CustomResourceDefinitions; none if they could not be read.
+    async fn defined(&self) -> Option<BTreeSet<String>> {
+        let crds: Api<CustomResourceDefinition> = Api::all(self.writer.clone());
+        let found = tokio::time::timeout(PATIENCE, crds.list_metadata(&ListParams::default())).await;
+        Some(found.ok()?.ok()?.iter().map(ResourceExt::name_any).collect())
+    }
+
+    /// Takes note of what the member serves: watches of versions that it no longer serves end, what it had of a kind counts until that is
+    /// gone for certain, and what waits for a kind is looked at.
+    fn take_served(&self, served: Served, defined: Option<&BTreeSet<String>>) {
+        let (gone, waiting) = {
             let mut state = self.kinds.state.lock();
-            let lost: Vec<_> = state.open.keys().filter(|kind| !served.has(kind)).cloned().collect();
-            for kind in &lost {
-                if let Some(open) = state.open.remove(kind) {
-                    open.task.abort();
-                }
-            }
-            state.served = Arc::new(served);
+            state.close_unserved(&served);
+            let gone = state.miss(served, defined, Instant::now());
             let first = !std::mem::replace(&mut state.asked, true);
             // Whoever waits for a kind that is not there says so once.
             let waiting: Vec<_> =
                 state.parked.iter().filter(|(kind, _)| first && !state.served.has(kind)).collect();
             let waiting: Vec<_> = waiting.into_iter().flat_map(|(_, keys)| keys.clone()).collect();
-            (lost, waiting)
+            (gone, waiting)
         };
-        for kind in lost {
+        for kind in gone {
             self.lose_all(&kind);
         }
         for key in waiting {

@@ -249,7 +249,7 @@ impl Session {
             .for_each(|key| self.doubt(key, None));
     }
 
-    /// Takes note that the member has a kind no more, and so nothing of it.
+    /// Takes note that the member has a kind no more for certain, and so nothing of it.
     pub(super) fn lose_all(&self, kind: &GroupKind) {
         self.known_of(kind).iter().for_each(|key| self.lose(key));
     }
