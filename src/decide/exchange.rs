@@ -175,8 +175,12 @@ impl Exchange {
         self.services.get(key).is_some_and(|service| service.imports.contains_key(cluster))
     }
 
-    /// Whether nothing that we wrote for services is left in a member.
-    pub fn is_clear(&self, cluster: &ClusterName) -> bool {
+    /// Whether nothing that we wrote for services is left in a member, which may have no kind of imports: that nothing was read says nothing.
+    pub fn is_clear(&self, cluster: &ClusterName, has_imports: bool) -> bool {
+        let unread = |part| !self.knows(cluster, part);
+        if unread(Part::Imported) || (has_imports && unread(Part::Imports)) {
+            return false;
+        }
         let ours = |service: &Service| {
             service.imports.get(cluster).is_some_and(ImportSeen::is_ours)
                 || service.imported.get(cluster).is_some_and(|slices| !slices.is_empty())

@@ -201,7 +201,9 @@ impl Session {
         self.kinds.all_known()
             && self.queue.is_empty()
             && self.services.is_empty()
-            && self.engine.look_exchange(|exchange| exchange.is_clear(&self.name))
+            && self
+                .engine
+                .look_exchange(|exchange| exchange.is_clear(&self.name, !self.kinds.is_gone(&import_kind())))
             && !self.seen.lock().copies.values().any(Observed::is_ours)
     }
 

@@ -217,7 +217,19 @@ fn a_member_that_leaves_keeps_nothing_and_offers_nothing() {
     fleet.settle();
     assert_eq!(fleet.importers(), ["b"]);
     assert!(fleet.gets("a").is_empty() && fleet.gets("b").is_empty());
-    assert!(fleet.exchange.is_clear(&cluster("a")));
+    assert!(fleet.exchange.is_clear(&cluster("a"), true));
+}
+
+#[test]
+fn a_member_of_which_nothing_was_read_is_not_clear() {
+    let a = cluster("a");
+    let mut exchange = Exchange::new("hub".into(), rules());
+    assert!(!exchange.is_clear(&a, true) && !exchange.is_clear(&a, false));
+    exchange.retain(&a, Part::Imported, &BTreeSet::new());
+    assert!(!exchange.is_clear(&a, true), "its imports were not read");
+    assert!(exchange.is_clear(&a, false), "it has no such kind");
+    exchange.retain(&a, Part::Imports, &BTreeSet::new());
+    assert!(exchange.is_clear(&a, true));
 }
 
 #[test]
