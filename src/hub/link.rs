@@ -13,6 +13,9 @@ mod removal;
 mod services;
 mod session;
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, pin_mut};

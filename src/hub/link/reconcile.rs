@@ -397,7 +397,28 @@ mod tests {
     use kube::{client::Body, core::ApiResource};
 
     use super::*;
-    use crate::decide::select::GroupKind;
+    use crate::{decide::select::GroupKind, hub::link::tests};
+
+    #[tokio::test]
+    async fn a_write_over_what_was_seen_is_refused_where_it_has_changed_since_and_does_not_merge() {
+        let conflict = serde_json::json!({
+            "kind": "Status", "status": "Failure", "reason": "Conflict", "message": "it has been modified", "code": 409,
+        });
+        let (session, asked) = tests::session(&serde_json::json!({}), move |_| (409, conflict.clone()));
+        let (key, version) = (tests::key(), tests::version());
+        let body = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "one", "namespace": "shop" },
+        });
+        let rendered = Rendered { body, applied: "hash".into() };
+        let done = session.apply(&key, &version, rendered, "7").await;
+        let Err(Failure::Request(error)) = done else { panic!("{done:?}") };
+        assert_eq!(trouble(&error), Trouble::Conflict);
+        let asked = asked.lock();
+        let [(method, _, body)] = &asked[..] else { panic!("it is written once: {asked:?}") };
+        assert_eq!(*method, http::Method::PATCH);
+        assert_eq!(body["metadata"]["resourceVersion"], "7", "the API server compares it with what is there");
+        assert!(!session.seen.lock().copies.contains_key(&key), "nothing was taken note of");
+    }
 
     #[tokio::test]
     async fn a_fault_of_the_hub_is_never_told_as_the_members() {

@@ -114,3 +114,47 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        api::names::annotation,
+        hub::link::tests::{copy, key, session, version},
+    };
+
+    #[tokio::test]
+    async fn a_copy_is_deleted_only_as_it_was_seen_in_the_last_look() {
+        for live in ["one", "another"] {
+            let leaves = json!({ "metadata": {
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": { annotation::DELETE_COPIES: "true" },
+            } });
+            let (session, asked) = session(&leaves, move |_| {
+                let metadata = copy(live, "9");
+                (
+                    200,
+                    json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata }),
+                )
+            });
+            let removal = Removal {
+                certain: Certainty::Given,
+                let_go: false,
+                unless_preserved: false,
+                uid: "one".into(),
+            };
+            assert!(matches!(session.remove(&key(), &version(), &removal).await, Ok(Done::Well)), "{live}");
+            let asked = asked.lock();
+            let deletion = asked.iter().find(|(method, ..)| method == Method::DELETE);
+            if live == "one" {
+                let (_, uri, body) = deletion.unwrap();
+                assert!(uri.contains("/api/v1/namespaces/shop/configmaps/one"), "{uri}");
+                assert_eq!(body["preconditions"], json!({ "uid": "one", "resourceVersion": "9" }));
+            } else {
+                assert!(deletion.is_none(), "it is another's: {asked:?}");
+            }
+        }
+    }
+}
