@@ -80,6 +80,7 @@ fn main() -> ExitCode {
             fields_of_others_stay,
             //
             a_custom_kind_and_its_objects_converge_when_they_come_together,
+            a_kind_is_followed_in_another_version_when_that_which_was_watched_is_no_longer_served,
             a_kind_that_a_member_lacks_is_said_and_sent_when_it_comes,
             a_kind_that_nobody_selects_and_nobody_holds_is_no_longer_watched,
             a_member_gets_objects_in_a_version_that_it_serves,

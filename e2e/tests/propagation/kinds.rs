@@ -67,6 +67,32 @@ pub(crate) async fn a_member_gets_objects_in_a_version_that_it_serves(bed: Arc<B
     scene.says(1, "GadgetTwo one", "/spec/size", 2).await
 }
 
+pub(crate) async fn a_kind_is_followed_in_another_version_when_that_which_was_watched_is_no_longer_served(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let scene = scene(&bed, "version-goes").await?;
+    let places_gadgets = places("p", &["GadgetMoved one"], &[1]);
+    for place in [HUB, 1] {
+        // v2 is preferred.
+        scene.apply(place, [definition("GadgetMoved", &["v2", "v1"])]).await?;
+    }
+    scene.apply(HUB, [gadget("GadgetMoved", 1), places_gadgets]).await?;
+    scene.arrives(&[1], "GadgetMoved one").await?;
+    let before = scene.field(1, "GadgetMoved one", "/metadata/uid").await?;
+    let mut versions = definition("GadgetMoved", &["v2", "v1"])["spec"]["versions"].take();
+    versions[0]["served"] = false.into();
+    for place in [HUB, 1] {
+        scene.edit(place, &crd("GadgetMoved"), json!({ "spec": { "versions": versions.clone() } })).await?;
+    }
+    scene.apply(HUB, [gadget("GadgetMoved", 2)]).await?;
+    scene.says(1, "GadgetMoved one", "/spec/size", 2).await?;
+    scene.edit(1, "GadgetMoved one", json!({ "spec": { "size": 7 } })).await?;
+    scene.says(1, "GadgetMoved one", "/spec/size", 2).await?;
+    scene.still_says(1, "GadgetMoved one", "/metadata/uid", before).await?;
+    scene.delete(HUB, &["GadgetMoved one"]).await?;
+    scene.goes(&[1], "GadgetMoved one").await
+}
+
 /// How many watches of a resource the hub's API server has open.
 async fn watches(scene: &Scene, resource: &str) -> Result<u64> {
     let request = http::Request::get("/metrics").body(Vec::new())?;

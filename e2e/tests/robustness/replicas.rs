@@ -10,10 +10,16 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::jiff::Timestamp;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use rustix::process::Signal;
-use tombolo_e2e::{audit::Request, bed::Bed, fleet, tombolo::Component, wait::until};
+use serde_json::json;
+use tombolo::api::PropagationPolicy;
+use tombolo_e2e::{audit::Request, bed::Bed, fleet, process::Identity, tombolo::Component, wait::until};
 
-use super::ground::{create_namespace, leads, place, program, put, signal, until_says};
+use super::ground::{copies, create_namespace, leads, maps, place, program, put, signal, until_says};
 
 const NAMES: [&str; 2] = ["replica-a", "replica-b"];
 /// How long a leader is frozen: longer than its Lease is good for.
@@ -72,6 +78,74 @@ pub(crate) async fn two_replicas_never_write_both_and_the_second_takes_over_in_t
     let value = changing.await??;
     until_says(&bed.member(1).client, "shop", "changing", &value).await?;
     check_writers(&bed)
+}
+
+pub(crate) async fn a_replica_that_takes_over_moves_no_copy_that_it_has_not_read(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    bed.prepare_hub()?;
+    let start = async |name: &str| {
+        bed.start_hub(&program().await?, name, &[format!("--lease-identity={name}")]).await
+    };
+    let first = start(NAMES[0]).await?;
+    fleet::register_all(&bed).await?;
+    // It follows every member before any was given a ConfigMap.
+    let second = start(NAMES[1]).await?;
+    until("the second knows all members", TAKEOVER, async || {
+        let metrics = second.says("/metrics").await?;
+        let ready = |line: &&str| line.starts_with("tombolo_member_ready{") && line.ends_with(" 1");
+        let ready = metrics.lines().filter(ready).count();
+        ensure!(ready == 3, "it knows {ready}");
+        Ok(())
+    })
+    .await?;
+    let hub = &bed.hub.client;
+    create_namespace(hub, "shop").await?;
+    place(hub, "shop", "one", &["member3".to_owned()]).await?;
+    put(hub, "shop", "moving", "one", "1").await?;
+    let third = &bed.member(3).client;
+    until_says(third, "shop", "moving", "1").await?;
+    let before = maps(third, "shop").get("moving").await?.metadata.uid;
+    // Any would do now; it stays where it is.
+    let spread = json!([{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }]);
+    let placement = json!({ "clusterAffinity": null, "spreadConstraints": spread });
+    let policies: Api<PropagationPolicy> = Api::namespaced(hub.clone(), "shop");
+    let patch = Patch::Merge(json!({ "spec": { "placement": placement } }));
+    policies.patch("one", &PatchParams::default(), &patch).await?;
+    put(hub, "shop", "moving", "one", "2").await?;
+    until_says(third, "shop", "moving", "2").await?;
+
+    let pid = bed.member(3).pid("kube-apiserver").context("there is an API server")?;
+    let server = Identity::of(pid).context("it runs")?;
+    server.signal(Signal::STOP);
+    signal(&first, Signal::TERM)?;
+    let taken_over = async {
+        until("the second takes over", TAKEOVER, async || {
+            ensure!(leads(&second).await?, "it does not lead");
+            Ok(())
+        })
+        .await?;
+        let others = [bed.member(1).name.clone(), bed.member(2).name.clone()];
+        place(hub, "shop", "two", &others).await?;
+        put(hub, "shop", "beside", "two", "1").await?;
+        for number in [1, 2] {
+            until_says(&bed.member(number).client, "shop", "beside", "1").await?;
+            let there = copies(&bed.member(number).client, "shop").await?;
+            ensure!(!there.contains_key("moving"), "member{number} was given what member3 has");
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    let taken_over = taken_over.await;
+    server.signal(Signal::CONT);
+    taken_over?;
+    put(hub, "shop", "moving", "one", "3").await?;
+    until_says(third, "shop", "moving", "3").await?;
+    ensure!(maps(third, "shop").get("moving").await?.metadata.uid == before, "it was made anew");
+    for number in [1, 2] {
+        let there = copies(&bed.member(number).client, "shop").await?;
+        ensure!(!there.contains_key("moving"), "member{number} has it too");
+    }
+    Ok(())
 }
 
 async fn leader(replicas: &[Component]) -> Result<usize> {
