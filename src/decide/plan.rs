@@ -189,6 +189,7 @@ pub fn plan(before: &Hub, after: &Hub, objects: Vec<Document>) -> Plan {
         objects,
     };
     plan.warnings = vain(after, &is, &plan.objects);
+    plan.warnings.extend(plan.objects.iter().filter_map(kind_goes));
     let silent = after.silent().into_iter().filter(|(cluster, _)| plan.concerns(cluster));
     let waiting = silent.map(|(cluster, since)| {
         format!("{cluster} is not ready {since}: what is to happen there waits for it")
@@ -196,6 +197,17 @@ pub fn plan(before: &Hub, after: &Hub, objects: Vec<Document>) -> Plan {
     let waiting: Vec<_> = waiting.collect();
     plan.warnings.extend(waiting);
     plan
+}
+
+/// What goes with a definition on the hub, and does not in members: a kind that vanishes deletes nothing there.
+fn kind_goes(document: &Document) -> Option<String> {
+    let goes = document.outcome == Outcome::Delete && document.object.kind == "CustomResourceDefinition";
+    goes.then(|| {
+        format!(
+            "{}: all objects of its kind on the hub go with it; what members have of them stays, and is not kept current",
+            document.object
+        )
+    })
 }
 
 /// Documents that no policy takes anywhere.

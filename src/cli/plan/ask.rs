@@ -87,7 +87,9 @@ impl Asking<'_> {
         let mut judged = Vec::new();
         for (number, document) in documents.iter().enumerate() {
             progress.say(&format!("asking the hub about object {} of {}", number + 1, documents.len()));
-            let old = judging.after.get(&document.key).cloned();
+            // What goes with its namespace is deleted all the same.
+            let old = if self.delete { live.get(&document.key) } else { judging.after.get(&document.key) };
+            let old = old.cloned();
             let answer = self.answer(document, judging.after, live.get(&document.key)).await?;
             let new = self.stored(document, old.as_ref(), &answer, judging.after);
             judged.push(judging.take(document, &answer, old, new));
@@ -125,7 +127,7 @@ impl Asking<'_> {
                 ))
             });
         };
-        if self.delete && live.is_none() {
+        if self.delete && after.get(&document.key).is_none() {
             return Ok(Answer::Admitted { object: None, warnings: Vec::new() });
         }
         if after.get(&document.key) != live {
@@ -241,7 +243,8 @@ impl Judging<'_> {
 impl Judged {
     /// Takes back warnings that a later document makes good: a policy may stand before what it selects.
     fn look_back(mut self, given: &Document, after: &Hub) -> plan::Document {
-        let judged = after.get(&given.key).and_then(|new| after.judge(self.old.as_ref(), Some(new)));
+        let stands = self.document.outcome != Outcome::Delete;
+        let judged = after.get(&given.key).filter(|_| stands).and_then(|new| after.judge(self.old.as_ref(), Some(new)));
         if let Some((verdict, None)) = judged {
             let lasting =
                 |warning: &String| !self.alone.contains(warning) || verdict.warnings.contains(warning);

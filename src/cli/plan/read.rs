@@ -123,6 +123,8 @@ fn concerned_by(document: &Document, policies: &[&Value]) -> Vec<Wanted> {
         (propagation::GROUP | cluster::GROUP, _) => {
             all(Some(&**namespace).filter(|namespace| !namespace.is_empty()), &|_| true)
         }
+        // What is in it goes with it.
+        ("", "Namespace") => all(Some(&document.key.name), &|_| true),
         _ if copy::may_be_named(kind) => {
             all(Some(namespace), &|policy| policy.pointer("/spec/propagateDeps") == Some(&true.into()))
         }

@@ -27,6 +27,8 @@ use crate::{
 
 /// Stands for the kinds of policies that there are: a plan does not ask for their definitions.
 const POLICY_KINDS: &str = "plan";
+/// When a plan deletes something: nothing depends on it.
+const SOME_DAY: &str = "1970-01-01T00:00:00Z";
 
 /// A hub, as far as it was read.
 #[derive(Debug)]
@@ -105,13 +107,32 @@ impl Hub {
         self.objects.insert(key, object);
     }
 
-    /// Takes note that an object is gone.
+    /// Takes note that an object is deleted: what is in a namespace goes with it, and a Cluster is seen off before it goes.
     pub fn delete(&mut self, key: &ObjectKey) {
+        match (&*key.kind.group, &*key.kind.kind) {
+            (cluster::GROUP, "Cluster") => return self.leave(key),
+            ("", "Namespace") => {
+                let within: Vec<_> =
+                    self.objects.keys().filter(|other| other.namespace == key.name).cloned().collect();
+                within.iter().for_each(|other| self.remove(other));
+            }
+            _ => {}
+        }
+        self.remove(key);
+    }
+
+    /// Takes note that a Cluster is being deleted: its finalizer keeps it until the hub has left the member.
+    fn leave(&mut self, key: &ObjectKey) {
+        let Some(mut cluster) = self.objects.get(key).cloned() else { return };
+        cluster["metadata"]["deletionTimestamp"] = SOME_DAY.into();
+        self.apply(cluster);
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
         self.objects.remove(key);
         let service = || ServiceKey::parse(&key.namespace, &key.name).ok();
         let view = &mut self.view;
         match (&*key.kind.group, &*key.kind.kind) {
-            (cluster::GROUP, "Cluster") => view.delete_cluster(&key.name),
             (propagation::GROUP, "PropagationPolicy") => view.delete_propagation_policy(&policy_key(key)),
             (propagation::GROUP, "ClusterPropagationPolicy") => {
                 view.delete_cluster_propagation_policy(&policy_key(key));

@@ -200,6 +200,56 @@ fn an_import_makes_a_derived_service_appear_and_its_deletion_makes_it_go() {
     assert!(planned(&all, &unplaced).services.is_empty());
 }
 
+/// What deleting an object would change.
+fn deleted(before: &[Value], object: &Value) -> Plan {
+    let (before, mut after) = (hub(before), hub(before));
+    let key = ObjectKey::of(object).unwrap();
+    after.delete(&key);
+    let document = Document {
+        object: Named::of(&key),
+        outcome: Outcome::Delete,
+        fields: Vec::new(),
+        refusal: None,
+        warnings: Vec::new(),
+    };
+    plan(&before, &after, vec![document])
+}
+
+#[test]
+fn a_namespace_takes_along_what_is_in_it_with_its_copies_and_derived_services() {
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
+    let placing = policy("p", &["ConfigMap one"], &["member1"]);
+    let all = [shared(80, json!([])), vec![config_map("a"), placing, namespace.clone()]].concat();
+    let plan = deleted(&all, &namespace);
+    assert!(copies(&plan).contains(&"member1: Delete ConfigMap shop/one".to_owned()), "{plan:?}");
+    let [service] = plan.services.as_slice() else { panic!("{:?}", plan.services) };
+    assert_eq!(service.disappears_in, ["member2"]);
+}
+
+#[test]
+fn a_cluster_that_is_deleted_lets_its_copies_go_and_takes_part_in_no_service_any_more() {
+    let placing = policy("p", &["ConfigMap one"], &["member1", "member2"]);
+    let all = [shared(80, json!([])), vec![config_map("a"), placing]].concat();
+    let plan = deleted(&all, &cluster("member2"));
+    assert_eq!(copies(&plan), ["member2: LetGo ConfigMap shop/one"]);
+    assert_eq!(plan.copies[0].why, "the cluster leaves");
+    assert_eq!(plan.services[0].disappears_in, ["member2"]);
+    let plan = deleted(&all, &cluster("member1"));
+    assert!(plan.services[0].exported_by.is_empty(), "{:?}", plan.services);
+}
+
+#[test]
+fn a_definition_takes_its_objects_along_on_the_hub_only() {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "serviceimports.multicluster.x-k8s.io" },
+    });
+    let all = [shared(80, json!([])), vec![definition.clone()]].concat();
+    let plan = deleted(&all, &definition);
+    assert!(plan.copies.is_empty() && plan.services.is_empty(), "{plan:?}");
+    assert!(plan.warnings[0].contains("what members have of them stays"), "{:?}", plan.warnings);
+}
+
 #[test]
 fn a_port_that_an_import_does_not_list_is_dropped() {
     let plan = planned(&shared(80, json!([])), &shared(80, json!([{ "name": "other", "port": 8080 }])));
