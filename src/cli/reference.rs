@@ -99,6 +99,10 @@ fn section<'a>(page: &mut String, title: &str, arguments: impl Iterator<Item = &
             Some(long) => format!("--{long} {taken}"),
             None => taken,
         };
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        let aliases = arg.get_visible_aliases().unwrap_or_default().into_iter();
+        let names = short.into_iter().chain([name]).chain(aliases.map(|alias| format!("--{alias}")));
+        let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let environment =
             arg.get_env().map(|name| format!("`{}`", name.to_string_lossy())).unwrap_or_default();
         let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
@@ -109,13 +113,23 @@ fn section<'a>(page: &mut String, title: &str, arguments: impl Iterator<Item = &
             .get_help()
             .map(|help| help.to_string().replace('|', "\\|").replace('\n', " "))
             .unwrap_or_default();
+        let values = values_of(arg);
         // A String takes any text.
-        let _ = writeln!(rows, "| `{name}` | {environment} | {default} | {help} |");
+        let _ = writeln!(rows, "| {names} | {environment} | {default} | {help}{values} |");
     }
     if !rows.is_empty() {
         *page +=
             &format!("\n### {title}\n\n| flag | variable | default | meaning |\n|---|---|---|---|\n{rows}");
     }
+}
+
+/// The values that there are to choose from, in words. That a flag is true or false its help says.
+fn values_of(arg: &Arg) -> String {
+    let all = arg.get_possible_values();
+    let shown = all.iter().filter(|value| !value.is_hide_set());
+    let named: Vec<_> = shown.map(|value| format!("`{}`", value.get_name())).collect();
+    let open = !arg.get_action().takes_values() || named.is_empty() || named == ["`true`", "`false`"];
+    if open { String::new() } else { format!(". One of {}", named.join(", ")) }
 }
 
 /// The names of a module: each text constant with what is written over it.
@@ -152,6 +166,22 @@ mod tests {
                       [`Y`].\n    pub const HUB: &str = \"tombolo.dev/hub\";\n    pub const N: [&str; 1] = [\"n\"];\n}\n";
         let expected = [Name { value: "tombolo.dev/hub", meaning: "On a copy: see `Y`.".to_owned() }];
         assert_eq!(names(source, "label"), expected);
+    }
+
+    #[test]
+    fn a_flag_is_told_with_all_its_names_and_the_values_that_there_are() {
+        let page = flags();
+        for part in [
+            "| `--hub-context NAME`, `--context` |",
+            "| `-A`, `--all-namespaces` |",
+            "| `-R`, `--recursive` |",
+        ] {
+            assert!(page.contains(part), "there is no {part}: {page}");
+        }
+        let status = page.split("### ").find(|part| part.starts_with("`tombolo status`")).unwrap();
+        let output = status.lines().find(|line| line.contains("`-o`, `--output OUTPUT`")).unwrap();
+        assert!(output.ends_with("One of `table`, `wide`, `json`, `yaml` |"), "{output}");
+        assert!(!page.contains("One of `true`"), "{page}");
     }
 
     #[test]

@@ -73,6 +73,19 @@ mod tests {
     }
 
     #[test]
+    fn the_names_that_kubectl_has_for_the_hub_are_completed_and_helped_with() {
+        let mut script = Vec::new();
+        clap_complete::generate(Shell::Bash, &mut Cli::command(), "tombolo", &mut script);
+        let script = String::from_utf8(script).unwrap();
+        let begin = script.find("tombolo__subcmd__status)\n            opts=").unwrap();
+        let words = script[begin..].lines().nth(1).unwrap();
+        assert!(words.contains("--context") && words.contains("--kubeconfig"), "{words}");
+        let mut cli = Cli::command();
+        let help = cli.find_subcommand_mut("status").unwrap().render_help().to_string();
+        assert!(help.contains("[alias: --context]"), "{help}");
+    }
+
+    #[test]
     fn every_command_has_a_page() {
         let folder = std::env::temp_dir().join(format!("tombolo-man-{}", std::process::id()));
         ManArgs { folder: folder.clone() }.run(Cli::command()).unwrap();

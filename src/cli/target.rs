@@ -18,10 +18,10 @@ use crate::{
 #[group(skip)]
 pub struct HubFlags {
     /// The hub's kubeconfig; without it $KUBECONFIG, ~/.kube/config or the pod's own service account.
-    #[arg(long, alias = "kubeconfig", value_name = "FILE")]
+    #[arg(long, visible_alias = "kubeconfig", value_name = "FILE")]
     hub_kubeconfig: Option<PathBuf>,
     /// The hub's context; without it the current one.
-    #[arg(long, alias = "context", value_name = "NAME")]
+    #[arg(long, visible_alias = "context", value_name = "NAME")]
     hub_context: Option<String>,
     /// Tombolo's own namespace on the hub.
     #[arg(long, default_value = object::NAMESPACE, value_name = "NAME")]
