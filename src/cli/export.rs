@@ -27,7 +27,7 @@ use crate::{
     },
     membership::write::words,
     shell::{
-        client::client,
+        client::{attended, client},
         connection::{self, Target},
     },
 };
@@ -101,10 +101,19 @@ struct Place {
     side: Side,
 }
 
+    /// Tells no warnings.
+    quiet: Client,
 // === impl Args ===
 
 impl Args {
     /// Exports the Service, and tells how it goes.
+/// Tells what admission warns of. What is not there yet is what these commands make next, or wait for and tell themselves.
+fn warn(warning: &str) {
+    if !warning.contains(" yet") {
+        paint::warn(warning);
+    }
+}
+
     pub async fn run(self) -> Result<()> {
         let place = self.service.find().await?;
         let patience = self.wait.then(|| Duration::from_secs(self.timeout));
@@ -147,14 +156,15 @@ impl ServiceArgs {
         let namespace = self.namespace.as_deref().unwrap_or(&config.default_namespace);
         let key = ServiceKey::parse(namespace, &self.name);
         let key = key.with_context(|| format!("{namespace}/{} cannot be a Service", self.name))?;
-        let client = client(&config, None).context("failed to set up the client")?;
+        let quiet = client(&config, None).context("failed to set up the client")?;
+        let client = attended(&config, warn).context("failed to set up the client")?;
         let Some(side) = Side::of(&client, self.on).await? else {
             bail!(
                 "this cluster knows no ServiceExports: make it a member with `tombolo join`, or install the definitions with `tombolo \
                  crds --for member | kubectl apply --server-side --force-conflicts -f -`"
             );
         };
-        Ok(Place { client, key, side })
+        Ok(Place { client, quiet, key, side })
     }
 }
 

@@ -1,12 +1,14 @@
 //! What is printed: colours and a width on a terminal, plain lines elsewhere.
 
 use std::{
+    collections::BTreeSet,
     env,
     io::{self, ErrorKind, IsTerminal, Write},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// As wide as a terminal is at least; what is printed for one is not wider, unless $COLUMNS says that it may be.
@@ -311,6 +313,14 @@ mod tests {
         table.row([
             Cell::plain("member1"),
             Cell::toned(Tone::Good, "True"),
+/// Tells a warning of an API server beside what is printed, as kubectl does: each once.
+pub fn warn(warning: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if TOLD.lock().insert(warning.to_owned()) {
+        note(&format!("Warning: {warning}"));
+    }
+}
+
             Cell::plain("a long story of what happened"),
         ]);
         table.row([Cell::plain("m2"), Cell::default(), Cell::default()]);

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use kube::Client;
 
+use super::paint;
 use crate::{
     api::names::object,
     shell::{
-        client::client,
+        client::attended,
         connection::{self, Target},
     },
 };
@@ -39,7 +40,7 @@ impl HubFlags {
             prefix: "--hub-",
         };
         let config = connection::way(target).await.context("failed to find the hub")?;
-        let hub = client(&config, None).context("failed to set up the hub's client")?;
+        let hub = attended(&config, paint::warn).context("failed to set up the hub's client")?;
         Ok((hub, config.default_namespace))
     }
 }

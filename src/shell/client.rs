@@ -16,7 +16,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use http::{HeaderValue, Method, Request, Response, Uri, header::USER_AGENT};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, Uri,
+    header::{USER_AGENT, WARNING},
+};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::{
     client::{
@@ -88,22 +91,40 @@ struct Gate<S> {
     patience: Duration,
     /// The member that is asked; empty for the own API server.
     member: Arc<str>,
+    tell: Option<Tell>,
 }
+
+/// Takes a warning of an API server, as admission gives them with what it lets pass.
+pub type Tell = fn(&str);
 
 type Answer<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
 /// A client with a connection of its own. An API server allows about 100 streams a connection, and three watches that
 /// nobody reads stall one: writes and probes share a client, watches get others.
 pub fn client(config: &Config, fence: Option<Claim>) -> Result<Client> {
-    connected(config, fence, "")
+    connected(config, Purpose { fence, ..Purpose::default() })
 }
 
 /// The same of a member, which metrics name.
 pub fn client_of(member: &ClusterName, config: &Config, fence: Option<Claim>) -> Result<Client> {
-    connected(config, fence, member.as_str())
+    connected(config, Purpose { fence, member: member.as_str(), ..Purpose::default() })
 }
 
-fn connected(config: &Config, fence: Option<Claim>, member: &str) -> Result<Client> {
+/// A client of a user's command: what an API server warns of when something was written is told.
+pub fn attended(config: &Config, tell: Tell) -> Result<Client> {
+    connected(config, Purpose { tell: Some(tell), ..Purpose::default() })
+}
+
+/// Whom a client is for.
+#[derive(Default)]
+struct Purpose<'a> {
+    fence: Option<Claim>,
+    /// Empty for the own API server.
+    member: &'a str,
+    tell: Option<Tell>,
+}
+
+fn connected(config: &Config, purpose: Purpose<'_>) -> Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -111,14 +132,14 @@ fn connected(config: &Config, fence: Option<Claim>, member: &str) -> Result<Clie
     // Where there is no HTTP/2, this is all that notices a peer that is gone.
     tcp.set_keepalive(Some(PING));
     match proxy(config)? {
-        None => stack(config, tcp, fence, member),
+        None => stack(config, tcp, purpose),
         Some(proxy) => {
             let tunnel = Tunnel::new(proxy.uri().clone(), tcp);
             let tunnel = match proxy.basic_auth() {
                 Some(auth) => tunnel.with_auth(auth.clone()),
                 None => tunnel,
             };
-            stack(config, tunnel, fence, member)
+            stack(config, tunnel, purpose)
         }
     }
 }
@@ -159,12 +180,13 @@ fn proxy(config: &Config) -> Result<Option<Intercept>> {
     found.map(Some).with_context(|| format!("{field}: it is no URL of a proxy, such as http://10.0.0.1:3128"))
 }
 
-fn stack<C>(config: &Config, connector: C, fence: Option<Claim>, member: &str) -> Result<Client>
+fn stack<C>(config: &Config, connector: C, purpose: Purpose<'_>) -> Result<Client>
 where
     C: Service<Uri, Response = TokioIo<TcpStream>> + Clone + Send + Sync + 'static,
     C::Error: Into<BoxError>,
     C::Future: Send + 'static,
 {
+    let Purpose { fence, member, tell } = purpose;
     let tls = config.rustls_client_config().context("failed to set up TLS")?;
     let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.tls_server_name {
@@ -194,7 +216,7 @@ where
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().context("failed to set up authentication")?)
         .layer(named.extra_headers_layer().context("failed to set up headers")?)
-        .service(Gate { inner: http, fence, patience: ANSWER, member: member.into() });
+        .service(Gate { inner: http, fence, patience: ANSWER, member: member.into(), tell });
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
@@ -209,6 +231,25 @@ fn mutates<B>(request: &Request<B>) -> bool {
             .iter()
             .any(|group| uri.path().contains(group));
     !(reads.contains(request.method()) || dry || asks)
+}
+
+/// What an answer warns of (RFC 7234, 5.5: `299 - "text"`).
+pub fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let found = headers.get_all(WARNING).into_iter();
+    found.filter_map(|value| warning(&String::from_utf8_lossy(value.as_bytes()))).collect()
+}
+
+fn warning(text: &str) -> Option<String> {
+    let (_, quoted) = text.split_once('"')?;
+    let quoted = quoted.trim_end().strip_suffix('"')?;
+    let (mut plain, mut escaped) = (String::new(), false);
+    for c in quoted.chars() {
+        escaped = c == '\\' && !escaped;
+        if !escaped {
+            plain.push(c);
+        }
+    }
+    Some(plain)
 }
 
 // === impl Gate ===
@@ -233,6 +274,7 @@ where
         let mut inner = mem::replace(&mut self.inner, next);
         let fence = self.fence.clone().filter(|_| mutates(&request));
         let patience = self.patience;
+        let tell = self.tell.filter(|_| mutates(&request));
         let (verb, asked) = (verb(&request), Instant::now());
         let member = self.member.clone();
         Box::pin(async move {
@@ -254,6 +296,9 @@ where
             };
             let code = answer.as_ref().ok().map(|answer: &Response<T>| answer.status());
             metrics::api().asked(&member, verb, code, asked.elapsed());
+            if let (Some(tell), Ok(answer)) = (tell, &answer) {
+                warnings(answer.headers()).iter().for_each(|warning| tell(warning));
+            }
             answer
         })
     }

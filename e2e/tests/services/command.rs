@@ -71,8 +71,10 @@ pub(crate) async fn exported_on_the_hub_by_one_command_it_is_reachable_where_it_
     let line = ["export", "serve", "--from", "member3", "--to", "member2", "--timeout", "3"];
     refuses(&scene, &line, "is exported, but not reachable after 3 s: ").await?;
 
-    says(&scene, &["unexport", "serve"], &["is exported no more: deleted ServiceExport command-hub/serve"])
-        .await?;
+    // What admission warns of is told as kubectl tells it.
+    let warning = "Warning: command-hub/serve is no longer exported by member3";
+    let deleted = "is exported no more: deleted ServiceExport command-hub/serve";
+    says(&scene, &["unexport", "serve"], &[warning, deleted]).await?;
     imported_in_exactly(&scene, &[]).await?;
     scene.goes(&[1], "ServiceExport serve").await?;
     says(&scene, &["unexport", "serve"], &["is not exported by this hub"]).await

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
     core::{ApiResource, DynamicObject, TypeMeta},
 };
@@ -95,7 +95,9 @@ pub(super) async fn unexport(place: &Place) -> Result<()> {
             say(&format!("{what} was not made by `tombolo export`: it stays"));
             continue;
         }
-        match api_of(place, &object)?.delete(&object.name_any(), &DeleteParams::default()).await {
+        // What a policy leaves behind is deleted before it; admission may not have seen that.
+        let client = if what.starts_with("PropagationPolicy ") { &place.quiet } else { &place.client };
+        match api_by(client, place, &object)?.delete(&object.name_any(), &DeleteParams::default()).await {
             Ok(_) => removed.push(what),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(e) => return Err(words(e)).with_context(|| format!("failed to delete {what}")),
@@ -225,9 +227,13 @@ fn described(object: &DynamicObject) -> String {
 }
 
 fn api_of(place: &Place, object: &DynamicObject) -> Result<Api<DynamicObject>> {
+    api_by(&place.client, place, object)
+}
+
+fn api_by(client: &Client, place: &Place, object: &DynamicObject) -> Result<Api<DynamicObject>> {
     let types = object.types.as_ref().context("a manifest has a type")?;
     let resource = ApiResource::from_gvk(&types.try_into()?);
-    Ok(Api::namespaced_with(place.client.clone(), place.key.namespace.as_str(), &resource))
+    Ok(Api::namespaced_with(client.clone(), place.key.namespace.as_str(), &resource))
 }
 
 async fn write(

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use http::{Response, StatusCode};
+use http::StatusCode;
 use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     client::Body,
@@ -22,6 +22,7 @@ use crate::{
         copy::ObjectKey,
         plan::{self, Answer, Hub, Named, Outcome, applied, differences, settled},
     },
+    shell::client::warnings,
 };
 
 /// Who asks for server-side apply: it is kubectl's that is planned.
@@ -171,7 +172,7 @@ impl Asking<'_> {
     ) -> Result<(StatusCode, Value, Vec<String>)> {
         let response = self.reading.hub.send(request.map(Body::from)).await;
         let response = response.with_context(|| format!("failed to ask the hub about {}", document.key))?;
-        let (status, warnings) = (response.status(), warnings(&response));
+        let (status, warnings) = (response.status(), warnings(response.headers()));
         let body = response.into_body().collect_bytes().await.context("failed to read the hub's answer")?;
         Ok((status, serde_json::from_slice(&body).unwrap_or_default(), warnings))
     }
@@ -244,7 +245,10 @@ impl Judged {
     /// Takes back warnings that a later document makes good: a policy may stand before what it selects.
     fn look_back(mut self, given: &Document, after: &Hub) -> plan::Document {
         let stands = self.document.outcome != Outcome::Delete;
-        let judged = after.get(&given.key).filter(|_| stands).and_then(|new| after.judge(self.old.as_ref(), Some(new)));
+        let judged = after
+            .get(&given.key)
+            .filter(|_| stands)
+            .and_then(|new| after.judge(self.old.as_ref(), Some(new)));
         if let Some((verdict, None)) = judged {
             let lasting =
                 |warning: &String| !self.alone.contains(warning) || verdict.warnings.contains(warning);
@@ -254,29 +258,11 @@ impl Judged {
     }
 }
 
-/// What an answer warns of (RFC 7234, 5.5: `299 - "text"`).
-fn warnings(response: &Response<Body>) -> Vec<String> {
-    let found = response.headers().get_all(http::header::WARNING).into_iter();
-    found.filter_map(|value| warning(&String::from_utf8_lossy(value.as_bytes()))).collect()
-}
-
-fn warning(text: &str) -> Option<String> {
-    let (_, quoted) = text.split_once('"')?;
-    let quoted = quoted.trim_end().strip_suffix('"')?;
-    let (mut plain, mut escaped) = (String::new(), false);
-    for c in quoted.chars() {
-        escaped = c == '\\' && !escaped;
-        if !escaped {
-            plain.push(c);
-        }
-    }
-    Some(plain)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use http::Response;
     use kube::{Client, core::ApiResource};
     use serde_json::json;
 
@@ -345,12 +331,5 @@ mod tests {
         let answered = answer(&client).await;
         assert!(matches!(&answered, Answer::Refused(why) if why == "it has been modified"), "{answered:?}");
         assert_eq!(asked.lock().unwrap().len(), 1 + 2 * AGAIN);
-    }
-
-    #[test]
-    fn warnings_are_read_as_they_were_meant() {
-        let quoted = "299 - \"there is no cluster \\\"x\\\" yet, see a\\\\b\"";
-        assert_eq!(warning(quoted).as_deref(), Some("there is no cluster \"x\" yet, see a\\b"));
-        assert_eq!(warning("299 - plain"), None);
     }
 }

@@ -35,7 +35,7 @@ fn gate(
             Ok(Response::new(()))
         }
     });
-    (Gate { inner, fence, patience: PATIENCE, member: "".into() }, asked)
+    (Gate { inner, fence, patience: PATIENCE, member: "".into(), tell: None }, asked)
 }
 
 #[test]
@@ -193,4 +193,26 @@ async fn a_proxy_that_is_not_supported_is_refused_by_the_fields_name_and_without
         let refused = format!("{:#}", client(&config, None).map(drop).unwrap_err());
         assert!(refused.contains("spec.proxyURL") && !refused.contains("hush"), "{refused}");
     }
+}
+
+#[test]
+fn warnings_are_read_as_they_were_meant() {
+    let quoted = "299 - \"there is no cluster \\\"x\\\" yet, see a\\\\b\"";
+    assert_eq!(warning(quoted).as_deref(), Some("there is no cluster \"x\" yet, see a\\b"));
+    assert_eq!(warning("299 - plain"), None);
+}
+
+#[tokio::test]
+async fn a_command_is_told_what_admission_warns_of_when_something_is_written_and_of_no_question() {
+    static TOLD: parking_lot::Mutex<Vec<String>> = parking_lot::Mutex::new(Vec::new());
+    let inner = tower::service_fn(async |_: Request<Body>| {
+        Ok::<_, BoxError>(Response::builder().header(WARNING, "299 - \"beware\"").body(()).unwrap())
+    });
+    let tell: Tell = |warning| TOLD.lock().push(warning.to_owned());
+    let gate = Gate { inner, fence: None, patience: PATIENCE, tell: Some(tell) };
+    for (method, uri) in [(Method::GET, "/api"), (Method::PATCH, "/api?dryRun=All"), (Method::PATCH, "/api")]
+    {
+        gate.clone().oneshot(request(&method, uri)).await.unwrap();
+    }
+    assert_eq!(*TOLD.lock(), ["beware"]);
 }
