@@ -1,4 +1,4 @@
-//! A service: who exports what since when, which ports are dropped, who imports it, and what its clusters say.
+//! A service: who exports what, which ports are dropped, who imports it, and what its clusters say.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -14,7 +14,7 @@ use crate::{
         copy::ObjectKey,
         exchange::{export_kind, import_kind, object_key, withdrawn},
         ids::{ClusterName, ServiceKey},
-        merge::{self, Export, Fate, PortMap},
+        merge::{self, ConflictKind, Export, ExportedPort, Fate, Merged, PortMap},
         select::GroupKind,
         view::Offer,
     },
@@ -241,11 +241,15 @@ fn said(conditions: &[Condition]) -> Vec<Row> {
     conditions.iter().map(row).collect()
 }
 
-/// What each cluster exports by the hub's own objects, and which of it is dropped.
+/// What each cluster exports by the hub's own objects, and which of it is dropped. Since when it does, and so whose export decides, is
+/// not known here: of that only conditions tell.
 fn exports(read: &Read, service: &ServiceKey) -> Vec<Row> {
     let exports = admit::exported(&read.view, service);
     let merged = merge::merge(&exports, &merge::AcceptedNames::new());
     let template = read.view.imports().get(service).map(|import| Offer::of(&import.body()));
+    let ports_differ = |merged: &Merged| merged.conflicts.iter().any(|it| it.kind == ConflictKind::Port);
+    let by_age = template.as_ref().is_none_or(|offer| offer.ports.is_empty())
+        && merged.as_ref().is_some_and(ports_differ);
     let clusters = match (&template, &merged) {
         (Some(offer), Some(merged)) => {
             let template = merge::Template { service_type: offer.service_type, ports: offer.ports() };
@@ -256,20 +260,22 @@ fn exports(read: &Read, service: &ServiceKey) -> Vec<Row> {
     };
     let row = |export: &Export| {
         let ports = clusters.get(&export.cluster);
-        let text = ports.map(ports_of).unwrap_or_default();
-        let dropped = ports.into_iter().flatten().any(|(_, port)| matches!(port.fate, Fate::Withheld(_)));
+        let text = ports.map(|ports| ports_of(ports, by_age)).unwrap_or_default();
+        let is_dropped = |port: &ExportedPort| matches!(port.fate, Fate::Withheld(_)) && !by_age;
+        let dropped = ports.into_iter().flatten().any(|(_, port)| is_dropped(port));
         let state = if dropped { State::NotWell } else { State::Well };
-        Row::new(state, export.cluster.as_str(), format!("{text}, since {}", export.created))
+        Row::new(state, export.cluster.as_str(), text)
     };
     exports.iter().map(row).collect()
 }
 
-fn ports_of(ports: &PortMap) -> String {
+/// Ports in words, with what becomes of them unless that goes by the age of the exports.
+fn ports_of(ports: &PortMap, by_age: bool) -> String {
     let shown = ports.iter().map(|(key, port)| {
         let name = if port.name.is_named() { format!("{} ", port.name) } else { String::new() };
         match &port.fate {
-            Fate::Served(_) => format!("{name}{key}"),
-            Fate::Withheld(why) => format!("{name}{key} dropped ({why})"),
+            Fate::Withheld(why) if !by_age => format!("{name}{key} dropped ({why})"),
+            Fate::Served(_) | Fate::Withheld(_) => format!("{name}{key}"),
         }
     });
     listed(shown)

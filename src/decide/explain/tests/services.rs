@@ -67,15 +67,12 @@ fn headline(read: &Read) -> String {
 }
 
 #[test]
-fn who_exports_what_since_when_and_who_reaches_it_is_told() {
+fn who_exports_what_and_who_reaches_it_is_told() {
     let read = stage();
     assert_eq!(headline(&read), "is well: member2 reaches member1");
     let found = of_export(&read);
     assert_eq!(found.parts[0].title, "Exports");
-    assert_eq!(
-        found.parts[0].rows,
-        [Row::new(State::Well, "member1", format!("http 80/TCP, since {SINCE}"))]
-    );
+    assert_eq!(found.parts[0].rows, [Row::new(State::Well, "member1", "http 80/TCP")]);
     for kind in [GroupKind::new("v1", "Service"), import_kind()] {
         let service = ServiceKey::parse("shop", "serve").unwrap();
         let other = explain(&read, &Subject::Object(object_key(kind, &service)));
@@ -91,10 +88,36 @@ fn a_port_that_is_dropped_is_told_with_the_reason() {
     let row = &of_export(&read).parts[0].rows[0];
     assert_eq!(
         row.text,
-        format!(
-            "http 80/TCP and admin 90/TCP dropped (the ServiceImport on the hub does not list it), since {SINCE}"
-        )
+        "http 80/TCP and admin 90/TCP dropped (the ServiceImport on the hub does not list it)"
     );
+}
+
+#[test]
+fn whose_export_decides_is_left_to_the_condition_since_the_hubs_own_export_does_not_tell() {
+    let mut read = stage();
+    add(
+        &mut read,
+        [
+            places("workload", "v1", "Service", &["member1", "member2"]),
+            places("export", "multicluster.x-k8s.io/v1alpha1", "ServiceExport", &["member1", "member2"]),
+        ],
+    );
+    let over = json!({
+        "metadata": { "namespace": "shop", "name": "o" },
+        "spec": { "overrideRules": [{
+            "targetCluster": { "clusterNames": ["member2"] },
+            "overriders": { "plaintext": [{ "path": "/spec/ports/0/port", "operator": "replace", "value": 8080 }] },
+        }] },
+    });
+    read.add_override(serde_json::from_value(over).unwrap());
+    let anything = with(import(json!([])), json!({ "spec": { "ports": [] } }));
+    read.add_import(serde_json::from_value(anything).unwrap());
+    // member2's export is the older one, which only the hub knows.
+    let message = "Conflicting ports. Using \"http 8080/TCP\" from oldest service export in \"member2\".";
+    exported(&mut read, json!([condition("Conflict", "True", "PortConflict", message)]));
+    let rows = &of_export(&read).parts[0].rows;
+    let said: Vec<_> = rows.iter().map(|row| (row.state, row.text.as_str())).collect();
+    assert_eq!(said, [(State::Well, "http 80/TCP"), (State::Well, "http 8080/TCP")]);
 }
 
 #[test]
