@@ -5,6 +5,7 @@
 //! The first finding that is not well is the cause; it names the field and the way out.
 
 mod cluster;
+mod overriding;
 mod policy;
 mod read;
 mod selected;
@@ -32,6 +33,8 @@ pub enum Subject {
     Cluster(String),
     /// A PropagationPolicy or ClusterPropagationPolicy.
     Policy(PolicyKey),
+    /// An OverridePolicy or ClusterOverridePolicy.
+    Override(PolicyKey),
     /// A template. Of a Service, ServiceExport or ServiceImport the whole service is explained.
     Object(ObjectKey),
 }
@@ -107,6 +110,7 @@ pub fn explain(read: &Read, subject: &Subject) -> Explanation {
     let (object, account) = match subject {
         Subject::Cluster(name) => (format!("Cluster {name}"), cluster::account(read, name)),
         Subject::Policy(key) => (policy::shown(key), policy::account(read, key)),
+        Subject::Override(key) => (overriding::shown(key), overriding::account(read, key)),
         Subject::Object(key) => match service::of_object(read, key) {
             Some(service) => (named(key), service::account(read, key, &service)),
             None => (named(key), template::account(read, key)),

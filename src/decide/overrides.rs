@@ -70,9 +70,7 @@ pub fn overridden<'a>(
     let mut object = Cow::Borrowed(template);
     for matched in policies {
         let rules = matched.policy.body.rules.iter();
-        for rule in
-            rules.filter(|rule| rule.clusters.as_ref().is_none_or(|clusters| clusters.matches(member)))
-        {
+        for rule in rules.filter(|rule| rule.concerns(member)) {
             rule.apply(object.to_mut())
                 .map_err(|fault| Failure { policy: matched.policy.key.clone(), fault })?;
         }
@@ -136,6 +134,15 @@ fn compile(
     Ok(Compiled { priority: 0, deleting, selectors, body: Override { rules }, fingerprint })
 }
 
+// === impl Override ===
+
+impl Override {
+    /// Whether it changes anything in a cluster.
+    pub fn concerns(&self, member: &Member) -> bool {
+        self.rules.iter().any(|rule| rule.concerns(member))
+    }
+}
+
 // === impl Rule ===
 
 impl Rule {
@@ -172,6 +179,10 @@ impl Rule {
             Some(affinity) => Some(Clusters::compile(affinity, &path.field("targetCluster"), faults)?),
         };
         Some(Self { index, clusters, overriders: overriders.clone() })
+    }
+
+    fn concerns(&self, member: &Member) -> bool {
+        self.clusters.as_ref().is_none_or(|clusters| clusters.matches(member))
     }
 
     fn apply(&self, object: &mut Value) -> Result<(), Fault> {

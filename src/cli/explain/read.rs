@@ -44,9 +44,10 @@ impl Asked {
         let namespace = if namespaced { self.namespace.as_str() } else { "" };
         match (&*kind.group, &*kind.kind) {
             (cluster::GROUP, "Cluster") => Subject::Cluster(name.to_owned()),
-            (propagation::GROUP, "PropagationPolicy" | "ClusterPropagationPolicy") => {
+            (propagation::GROUP, policy) if policy.ends_with("Policy") => {
                 let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
-                Subject::Policy(PolicyKey { namespace, name: name.into() })
+                let key = PolicyKey { namespace, name: name.into() };
+                if policy.ends_with("OverridePolicy") { Subject::Override(key) } else { Subject::Policy(key) }
             }
             _ => Subject::Object(ObjectKey {
                 kind: kind.clone(),
@@ -76,7 +77,15 @@ impl Asked {
         wide_overrides.into_iter().for_each(|policy| read.add_cluster_override(policy));
         match subject {
             Subject::Cluster(_) => {}
-            Subject::Policy(key) => self.read_selected(key, &mut read).await?,
+            Subject::Policy(key) => {
+                let policy = read.policies().find(|(other, _)| *other == key);
+                let selectors = policy.map(|(_, policy)| policy.spec.resource_selectors.clone());
+                self.read_selected(key, &selectors.unwrap_or_default(), &mut read).await?;
+            }
+            Subject::Override(key) => {
+                let selectors = read.overriding(key).map(|spec| spec.resource_selectors.clone());
+                self.read_selected(key, &selectors.unwrap_or_default(), &mut read).await?;
+            }
             Subject::Object(key) => self.read_object(key, &mut read).await?,
         }
         Ok(read)
@@ -178,9 +187,13 @@ impl Asked {
     }
 
     /// Reads what a policy selects.
-    async fn read_selected(&self, key: &PolicyKey, read: &mut Read) -> Result<()> {
-        let policy = read.policies().find(|(other, _)| *other == key).map(|(_, policy)| policy.clone());
-        for selector in policy.iter().flat_map(|policy| &policy.spec.resource_selectors) {
+    async fn read_selected(
+        &self,
+        key: &PolicyKey,
+        selectors: &[ResourceSelector],
+        read: &mut Read,
+    ) -> Result<()> {
+        for selector in selectors {
             let kind = GroupKind::new(&selector.api_version, &selector.kind);
             let plain = |text: &&str| !text.contains(['*', '?', '[', '{', '\\']);
             let namespace = key.namespace.as_deref().or(selector.namespace.as_deref()).filter(plain);

@@ -12,6 +12,7 @@ use crate::{
         Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
         ServiceExport, ServiceImport,
         names::condition,
+        overrides::OverrideSpec,
         propagation::{PolicyStatus, PropagationSpec},
     },
     decide::{
@@ -35,6 +36,8 @@ pub struct Read {
     pub(super) exports: BTreeMap<ServiceKey, ServiceExport>,
     pub(super) imports: BTreeMap<ServiceKey, ServiceImport>,
     pub(super) templates: BTreeMap<ObjectKey, Value>,
+    /// OverridePolicies and ClusterOverridePolicies.
+    pub(super) overrides: BTreeMap<PolicyKey, (ObjectMeta, OverrideSpec)>,
     /// What events say that failed and when, by object: `member1: why`, the newest last.
     pub(super) failures: BTreeMap<ObjectKey, Vec<(Option<Timestamp>, String)>>,
     /// Objects of the same kind and name in other namespaces.
@@ -66,9 +69,15 @@ impl Read {
             exports: BTreeMap::new(),
             imports: BTreeMap::new(),
             templates: BTreeMap::new(),
+            overrides: BTreeMap::new(),
             failures: BTreeMap::new(),
             namesakes: BTreeMap::new(),
         }
+    }
+
+    /// What an override policy that was read asks for.
+    pub fn overriding(&self, key: &PolicyKey) -> Option<&OverrideSpec> {
+        self.overrides.get(key).map(|(_, spec)| spec)
     }
 
     /// The policies that were read.
@@ -100,12 +109,18 @@ impl Read {
 
     /// Takes note of an OverridePolicy.
     pub fn add_override(&mut self, policy: OverridePolicy) {
+        self.keep_override(&policy.metadata, &policy.spec);
         self.view.apply_override_policy(policy);
     }
 
     /// Takes note of a ClusterOverridePolicy.
     pub fn add_cluster_override(&mut self, policy: ClusterOverridePolicy) {
+        self.keep_override(&policy.metadata, &policy.spec);
         self.view.apply_cluster_override_policy(policy);
+    }
+
+    fn keep_override(&mut self, metadata: &ObjectMeta, spec: &OverrideSpec) {
+        self.overrides.insert(PolicyKey::of(metadata), (metadata.clone(), spec.clone()));
     }
 
     /// Takes note of a Service.

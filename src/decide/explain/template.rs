@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Account, Finding, Read, Row, State, listed,
+    Account, Finding, Read, Row, State, listed, overriding,
     policy::shown,
     read::{of, one_line},
     selected, service,
@@ -54,6 +54,8 @@ pub(super) fn account(read: &Read, key: &ObjectKey) -> Account {
     unplaced(read, &placing, &mut account);
     let rows = clusters(read, key, &placing, &mut account.findings);
     account.part("Clusters", rows);
+    let targets = placing.assignment.targets.keys().cloned();
+    account.part("Overrides", overriding::rows(read, key, object, targets));
     if account.is_well() {
         account.findings.push(Finding::new(State::Well, well(&placing, &candidates)));
     }
