@@ -93,7 +93,7 @@ impl Args {
         let (kind, name) = self.asked().map_err(Error::msg)?;
         let (hub, own) = self.hub.connect().await?;
         let served = discover(&hub).await.context("failed to ask the hub for its kinds")?;
-        let kind = kinds::find(&served, kind)?;
+        let kind = kinds::find(&hub, &served, kind).await?;
         let namespace = self.namespace.clone().unwrap_or(own);
         let asked = read::Asked { hub, served, namespace, system: self.hub.hub_namespace.clone() };
         let subject = asked.subject(&kind, name);
