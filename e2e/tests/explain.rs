@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             what_is_well_is_said_to_be_so,
             //
             a_status_in_json_and_yaml_has_all_parts,
-            a_status_fits_eighty_columns_and_has_no_colours_in_a_pipe,
+            a_status_fits_a_terminal_and_is_whole_and_has_no_colours_in_a_pipe,
             a_watched_status_shows_a_change,
             on_a_terminal_there_are_colours_and_lines_are_broken,
             exit_codes_are_as_they_are_documented,

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn in_a_pipe_the_first_line_is_the_cause_and_there_are_no_colours() {
-        let text = shown(&explanation(), Paint { colours: false, terminal: false });
+        let text = shown(&explanation(), Paint { colours: false, columns: None });
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("ConfigMap shop/one is not well: in member1: no; do it"));
         assert_eq!(lines.nth(1), Some("Clusters"));
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn on_a_terminal_nothing_is_wider_than_it() {
-        let text = shown(&explanation(), Paint { colours: false, terminal: true });
+        let text = shown(&explanation(), Paint { colours: false, columns: Some(80) });
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("\n             word"), "{text}");
-        let coloured = shown(&explanation(), Paint { colours: true, terminal: true });
+        let coloured = shown(&explanation(), Paint { colours: true, columns: Some(80) });
         assert!(coloured.starts_with("\x1b[31mConfigMap"), "{coloured}");
     }
 }

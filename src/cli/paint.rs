@@ -10,9 +10,14 @@ use std::{
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use serde::Serialize;
+use terminal_size::{Width, terminal_size_of};
 
-/// As wide as a terminal is at least; what is printed for one is not wider, unless $COLUMNS says that it may be.
-pub const WIDTH: usize = 80;
+use crate::shell::log::colours_unwanted;
+
+/// As wide as a terminal is that does not say how wide it is.
+const WIDTH: usize = 80;
+/// Narrower than that nothing is broken.
+const NARROWEST: usize = 40;
 
 /// How a text is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +40,8 @@ pub enum Tone {
 pub struct Paint {
     /// Whether there are colours.
     pub colours: bool,
-    /// Whether somebody looks at a terminal.
-    pub terminal: bool,
+    /// The columns of the terminal that somebody looks at; none where nobody does.
+    pub columns: Option<usize>,
 }
 
 /// A text in a table.
@@ -142,8 +147,10 @@ impl Paint {
     /// As standard output asks for it. NO_COLOR is respected (no-color.org).
     pub fn of_stdout() -> Self {
         let terminal = io::stdout().is_terminal();
-        let unwanted = env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
-        Self { colours: terminal && !unwanted, terminal }
+        let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let own = terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());
+        let columns = terminal.then(|| asked.or(own).unwrap_or(WIDTH).max(NARROWEST));
+        Self { colours: terminal && !colours_unwanted(), columns }
     }
 
     /// A text in its tone.
@@ -155,10 +162,14 @@ impl Paint {
         }
     }
 
+    /// Whether somebody looks at a terminal.
+    pub fn is_terminal(self) -> bool {
+        self.columns.is_some()
+    }
+
     /// The width that lines are broken at; none where nobody looks.
     pub fn width(self) -> Option<usize> {
-        let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        self.terminal.then(|| columns.unwrap_or(WIDTH).max(40))
+        self.columns
     }
 }
 
@@ -305,8 +316,8 @@ fn draw(text: &str) {
 mod tests {
     use super::*;
 
-    const PLAIN: Paint = Paint { colours: false, terminal: false };
-    const COLOURED: Paint = Paint { colours: true, terminal: true };
+    const PLAIN: Paint = Paint { colours: false, columns: None };
+    const COLOURED: Paint = Paint { colours: true, columns: Some(80) };
 
     fn table() -> Table {
         let mut table = Table::new(&["NAME", "READY", "MESSAGE"]);

@@ -28,7 +28,7 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// How it is printed. `table` fits 80 columns, `wide` shows everything.
+    /// How it is printed. `table` fits the terminal, `wide` shows everything.
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
     /// Whose policies, exports and imports; without it the namespace of the context. Members are always shown.
@@ -114,7 +114,7 @@ impl Args {
             Format::Table => table::shown(found, asked.namespace.as_deref(), now, paint, false),
             Format::Wide => table::shown(found, asked.namespace.as_deref(), now, paint, true),
         };
-        Ok(match (self.watch && paint.terminal, again) {
+        Ok(match (self.watch && paint.is_terminal(), again) {
             (true, _) => format!("{CLEAR}{text}"),
             (false, true) => format!("\n{now}\n{text}"),
             (false, false) => text,

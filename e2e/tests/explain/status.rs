@@ -62,7 +62,9 @@ pub(crate) async fn a_status_in_json_and_yaml_has_all_parts(bed: Arc<Bed>) -> Re
     Ok(())
 }
 
-pub(crate) async fn a_status_fits_eighty_columns_and_has_no_colours_in_a_pipe(bed: Arc<Bed>) -> Result<()> {
+pub(crate) async fn a_status_fits_a_terminal_and_is_whole_and_has_no_colours_in_a_pipe(
+    bed: Arc<Bed>,
+) -> Result<()> {
     let name = format!("long-{}", "x".repeat(50));
     let scene = scene(&bed, "a-namespace-whose-name-is-rather-long", &[1]).await?;
     let import = json!({ "spec": { "type": "ClusterSetIP", "ports": [{ "name": "http", "port": 80 }] } });
@@ -78,12 +80,16 @@ pub(crate) async fn a_status_fits_eighty_columns_and_has_no_colours_in_a_pipe(be
         Ok(table)
     })
     .await?;
-    eprintln!("{table}");
-    for line in table.lines() {
+    let whole = format!("{}/{name}", scene.namespace);
+    ensure!(table.contains(&whole), "a name is cut in a pipe: {table}");
+    let shown = on_a_terminal(&bed, &format!("status -n {}", scene.namespace), true).await?;
+    eprintln!("{shown}");
+    ensure!(shown.contains("a-namespace-whose-name-is-rather-long/"), "{shown}");
+    for line in shown.lines() {
         ensure!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
     }
     let (_, wide) = tombolo(&bed, &[&line[..], &["-o", "wide"]].concat()).await?;
-    ensure!(wide.contains(&format!("{}/{name}", scene.namespace)), "wide cuts nothing: {wide}");
+    ensure!(wide.contains(&whole), "wide cuts nothing: {wide}");
     ensure!(!table.contains('\x1b') && !wide.contains('\x1b'), "there are colours");
     Ok(())
 }
@@ -208,7 +214,8 @@ pub(crate) async fn a_status_of_members_shows_what_they_share_without_the_hub(be
     let (_, table) = tombolo(&bed, &["status", "-n", &scene.namespace, "--members"]).await?;
     eprintln!("{table}");
     ensure!(table.contains("members-own/own  member1      member1,member2"), "{table}");
-    let wide = table.lines().find(|line| line.chars().count() > 80);
+    let shown = on_a_terminal(&bed, &format!("status -n {} --members", scene.namespace), true).await?;
+    let wide = shown.lines().find(|line| line.chars().count() > 80);
     ensure!(wide.is_none(), "a line is wider than a terminal: {wide:?}");
     let (_, without) = tombolo(&bed, &["status", "-n", &scene.namespace, "-o", "json"]).await?;
     ensure!(serde_json::from_str::<Value>(&without)?.get("services").is_none(), "{without}");

@@ -3,14 +3,14 @@
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
-    cli::paint::{Cell, Paint, Table, Tone, WIDTH, age, shortened},
+    cli::paint::{Cell, Paint, Table, Tone, age, shortened},
     decide::overview::{Export, Import, Member, MemberService, Overview, Policy},
 };
 
 /// As many problems as `table` shows.
 const PROBLEMS: usize = 10;
 
-/// All of it. `wide` has more columns and cuts nothing.
+/// All of it, on a terminal cut to its width. `wide` has more columns and cuts nothing.
 pub(super) fn shown(
     found: &Overview,
     namespace: Option<&str>,
@@ -18,7 +18,7 @@ pub(super) fn shown(
     paint: Paint,
     wide: bool,
 ) -> String {
-    let width = (!wide).then_some(WIDTH);
+    let width = paint.width().filter(|_| !wide);
     let place = namespace.map_or(String::new(), |own| format!(" in namespace {own}, -A shows all"));
     let ago = |since: Option<Timestamp>| {
         Cell::plain(since.map_or_else(|| "-".to_owned(), |since| age(now.as_second() - since.as_second())))
@@ -52,7 +52,7 @@ pub(super) fn shown(
         }
         block(table, false, "conflicts", "");
     }
-    blocks.push(problems(found, paint, wide));
+    blocks.push(problems(found, paint, wide, width));
     blocks.join("\n")
 }
 
@@ -192,7 +192,7 @@ fn shared(services: &[MemberService], ago: impl Fn(Option<Timestamp>) -> Cell, w
     table
 }
 
-fn problems(found: &Overview, paint: Paint, wide: bool) -> String {
+fn problems(found: &Overview, paint: Paint, wide: bool, width: Option<usize>) -> String {
     let number = found.problems.len();
     if number == 0 {
         return paint.text(Tone::Good, "all is well") + "\n";
@@ -201,11 +201,33 @@ fn problems(found: &Overview, paint: Paint, wide: bool) -> String {
     let mut text = paint.text(Tone::Bad, &title) + "\n";
     let shown = if wide { number } else { PROBLEMS };
     for problem in found.problems.iter().take(shown) {
-        let problem = if wide { problem.clone() } else { shortened(problem, WIDTH - 2) };
+        let problem = shortened(problem, width.map_or(usize::MAX, |width| width - 2));
         text += &format!("  {problem}\n");
     }
     if number > shown {
         text += &format!("  and {} more, see -o wide\n", number - shown);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_cut_to_the_terminal_that_it_is_shown_on_and_whole_where_nobody_looks() {
+        let name = format!("long-{}", "x".repeat(150));
+        let policy = Policy { namespace: Some("shop".to_owned()), name: name.clone(), ..Policy::default() };
+        let problem = format!("pp/{name} -n shop: no");
+        let found = Overview { policies: vec![policy], problems: vec![problem], ..Overview::default() };
+        let shown = |columns| {
+            let paint = Paint { colours: false, columns };
+            shown(&found, None, Timestamp::UNIX_EPOCH, paint, false)
+        };
+        let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        assert_eq!(widest(&shown(Some(80))), Some(80));
+        assert_eq!(widest(&shown(Some(120))), Some(120));
+        let whole = shown(None);
+        assert!(whole.contains(&format!("shop/{name}")) && whole.contains(&format!("pp/{name} -n shop: no")));
+    }
 }
