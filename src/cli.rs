@@ -9,6 +9,7 @@ pub mod export;
 pub mod join;
 pub mod list;
 pub mod paint;
+pub mod patience;
 pub mod plan;
 pub mod reference;
 pub mod shell;

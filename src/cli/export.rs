@@ -17,7 +17,11 @@ use kube::{
 };
 
 use self::progress::follow;
-use super::{paint::say, side::Side};
+use super::{
+    paint::{self, say},
+    patience::patience,
+    side::Side,
+};
 use crate::{
     api::{ServiceExport, mcs::Version, names::condition},
     decide::{
@@ -50,9 +54,9 @@ pub struct Args {
     /// Wait until all clusters that import it reach it; in a member, until it is offered to them.
     #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     wait: bool,
-    /// How many seconds to wait.
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
-    timeout: u64,
+    /// How long to wait: in seconds, or as in 90s or 2m.
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = patience)]
+    timeout: Duration,
 }
 
 /// Flags of `tombolo unexport`.
@@ -97,16 +101,12 @@ struct Said {
 /// A Service, and where it is.
 struct Place {
     client: Client,
+    /// Tells no warnings.
+    quiet: Client,
     key: ServiceKey,
     side: Side,
 }
 
-    /// Tells no warnings.
-    quiet: Client,
-// === impl Args ===
-
-impl Args {
-    /// Exports the Service, and tells how it goes.
 /// Tells what admission warns of. What is not there yet is what these commands make next, or wait for and tell themselves.
 fn warn(warning: &str) {
     if !warning.contains(" yet") {
@@ -114,9 +114,13 @@ fn warn(warning: &str) {
     }
 }
 
+// === impl Args ===
+
+impl Args {
+    /// Exports the Service, and tells how it goes.
     pub async fn run(self) -> Result<()> {
         let place = self.service.find().await?;
-        let patience = self.wait.then(|| Duration::from_secs(self.timeout));
+        let patience = self.wait.then_some(self.timeout);
         match place.side {
             Side::Hub => hub::export(&place, &self.from, &self.to).await?,
             Side::Member => {

@@ -11,7 +11,11 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{paint::say, target::HubFlags};
+use super::{
+    paint::{Tone, say, say_in},
+    patience::patience,
+    target::HubFlags,
+};
 use crate::{
     api::{
         Cluster,
@@ -41,9 +45,9 @@ pub struct Args {
     delete_copies: bool,
     #[command(flatten)]
     hub: HubFlags,
-    /// How many seconds to wait until the hub has left.
-    #[arg(long, default_value_t = 120, value_name = "SECONDS")]
-    timeout: u64,
+    /// How long to wait until the hub has left: in seconds, or as in 90s or 2m.
+    #[arg(long, default_value = "120s", value_name = "TIME", value_parser = patience)]
+    timeout: Duration,
 }
 
 // === impl Args ===
@@ -122,7 +126,7 @@ impl Args {
 
     async fn follow(&self, hub: &Client, clusters: &Api<Cluster>, cluster: Cluster) -> Result<()> {
         let name = self.name.as_str();
-        let patience = Duration::from_secs(self.timeout);
+        let patience = self.timeout;
         let soon = SOON.min(patience);
         let mut gone = report::gone(hub, &cluster, soon, &say).await?;
         if !gone {
@@ -144,7 +148,7 @@ impl Args {
             gone,
             "Cluster {name} is still being deleted after {} s; the hub goes on. `kubectl get cluster {name} -o yaml` shows \
              how far it is",
-            self.timeout
+            patience.as_secs()
         );
         self.done();
         Ok(())
