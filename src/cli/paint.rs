@@ -303,9 +303,22 @@ pub fn say(line: &str) {
     drop(print(&format!("{line}\n")));
 }
 
+/// The same in a tone.
+pub fn say_in(tone: Tone, line: &str) {
+    say(&Paint::of_stdout().text(tone, line));
+}
+
 /// The same beside what is printed.
 pub fn note(line: &str) {
     draw(&format!("{line}\n"));
+}
+
+/// Tells a warning of an API server beside what is printed, as kubectl does: each once.
+pub fn warn(warning: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if TOLD.lock().insert(warning.to_owned()) {
+        note(&format!("Warning: {warning}"));
+    }
 }
 
 fn draw(text: &str) {
@@ -324,14 +337,6 @@ mod tests {
         table.row([
             Cell::plain("member1"),
             Cell::toned(Tone::Good, "True"),
-/// Tells a warning of an API server beside what is printed, as kubectl does: each once.
-pub fn warn(warning: &str) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if TOLD.lock().insert(warning.to_owned()) {
-        note(&format!("Warning: {warning}"));
-    }
-}
-
             Cell::plain("a long story of what happened"),
         ]);
         table.row([Cell::plain("m2"), Cell::default(), Cell::default()]);

@@ -136,10 +136,11 @@ impl Args {
             let now =
                 clusters.get_opt(name).await.with_context(|| format!("failed to read Cluster {name}"))?;
             if let Some(silence) = now.as_ref().and_then(silence).filter(|_| !self.force) {
-                say(&format!(
+                let line = format!(
                     "{name} does not answer ({silence}); the hub tries on. `tombolo unjoin {name} --force` does not wait \
                      for it: what was propagated there, its imports and the hub's ServiceAccount then stay there"
-                ));
+                );
+                say_in(Tone::Waiting, &line);
             }
             let cluster = now.unwrap_or(cluster);
             gone = report::gone(hub, &cluster, patience.saturating_sub(soon), &say).await?;
@@ -156,11 +157,12 @@ impl Args {
 
     fn done(&self) {
         let copies = if self.delete_copies { "were deleted" } else { "stay, and are nobody's now" };
-        say(&format!(
+        let line = format!(
             "{} is no longer a member. What was propagated there: the copies {copies}; CustomResourceDefinitions and \
              Namespaces stay",
             self.name
-        ));
+        );
+        say_in(Tone::Good, &line);
     }
 }
 

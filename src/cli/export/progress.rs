@@ -12,7 +12,10 @@ use crate::{
         PropagationPolicy, ServiceImport,
         names::{condition, reason},
     },
-    cli::{paint::say, side::Side},
+    cli::{
+        paint::{Tone, say_in},
+        side::Side,
+    },
     decide::ids::ClusterName,
 };
 
@@ -44,9 +47,13 @@ pub(super) async fn follow(
             Side::Hub => hub::said(place, from, to).await?,
             Side::Member => place.said().await?,
         };
-        said.iter().filter(|one| !last.contains(*one)).filter_map(shown).for_each(|line| say(&line));
+        said.iter()
+            .filter(|one| !last.contains(*one))
+            .filter_map(shown)
+            .for_each(|(tone, line)| say_in(tone, &line));
         if is_done(place.side, &said) {
-            say(&format!("{aim} as {}.{}.svc.clusterset.local", place.key.name, place.key.namespace));
+            let name = format!("{}.{}.svc.clusterset.local", place.key.name, place.key.namespace);
+            say_in(Tone::Good, &format!("{aim} as {name}"));
             return Ok(());
         }
         if started.elapsed() >= patience {
@@ -117,13 +124,13 @@ impl Wanted {
 }
 
 /// What is said as a line; none where it is that nothing is amiss.
-fn shown(Said { what, holds, reason, why }: &Said) -> Option<String> {
+fn shown(Said { what, holds, reason, why }: &Said) -> Option<(Tone, String)> {
     match (what.as_str(), holds) {
         // Who has it is told with who reaches whom.
         (condition::CONFLICT, false) | (condition::PROPAGATED, true) => None,
-        (condition::CONFLICT, true) => Some(format!("Warning: {reason}: {why}")),
-        (_, true) => Some(format!("{what}: {why}")),
-        (_, false) => Some(format!("not {what} yet: {reason}: {why}")),
+        (condition::CONFLICT, true) => Some((Tone::Bad, format!("Warning: {reason}: {why}"))),
+        (_, true) => Some((Tone::Good, format!("{what}: {why}"))),
+        (_, false) => Some((Tone::Waiting, format!("not {what} yet: {reason}: {why}"))),
     }
 }
 
@@ -158,9 +165,10 @@ mod tests {
 
     #[test]
     fn only_what_is_worth_a_line_is_told() {
-        assert_eq!(shown(&said("Valid", true)).as_deref(), Some("Valid: words"));
-        assert_eq!(shown(&said("Ready", false)).as_deref(), Some("not Ready yet: Reason: words"));
-        assert_eq!(shown(&said("Conflict", true)).as_deref(), Some("Warning: Reason: words"));
+        let line = |what: &str, holds| shown(&said(what, holds)).map(|(_, line)| line);
+        assert_eq!(line("Valid", true).as_deref(), Some("Valid: words"));
+        assert_eq!(line("Ready", false).as_deref(), Some("not Ready yet: Reason: words"));
+        assert_eq!(line("Conflict", true).as_deref(), Some("Warning: Reason: words"));
         assert_eq!(shown(&said("Conflict", false)), None);
         assert_eq!(shown(&said("Propagated", true)), None);
     }
