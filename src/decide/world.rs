@@ -317,6 +317,11 @@ impl World {
         let reached: BTreeSet<ObjectKey> = reached.chain(waiting).cloned().collect();
         // An override may change what is in a cluster without changing the assignment.
         let mut dirty: Dirty = reached.iter().flat_map(|key| self.look_at(view, key)).collect();
+        // Templates that were not read might have been taken along with what they name; by now they may not.
+        if changes.reach.iter().any(|reach| reach.kind.as_ref().is_some_and(|kind| self.is_unread(kind))) {
+            let named = self.held.keys().filter(|key| copy::may_be_named(&key.kind));
+            dirty.extend(named.flat_map(|key| self.everywhere(key)));
+        }
         if changes.members.is_empty() {
             return dirty;
         }
@@ -369,7 +374,7 @@ impl World {
         let gone = !self.templates.contains_key(key) && !self.holders(key).any(|holder| holder == cluster);
         if gone && may_name(&key.kind) {
             // Without a template it may have named anything.
-            let unread = self.unserved.contains(&key.kind);
+            let unread = self.is_unread(&key.kind);
             dirty.extend(self.named_in(cluster, Some(&key.namespace), |held| unread || held.dependency));
         }
         dirty
@@ -401,6 +406,11 @@ impl World {
         let assigned =
             self.assigned.iter().filter(|(_, assignment)| assignment.targets.contains_key(cluster));
         held.map(|(key, _)| key).chain(assigned.map(|(key, _)| key)).cloned().collect()
+    }
+
+    /// Whether there may be templates of a kind that are not known.
+    fn is_unread(&self, kind: &GroupKind) -> bool {
+        !self.kinds.get(kind).is_some_and(Kind::is_synced)
     }
 
     fn keys_of<'a>(&'a self, kind: &'a GroupKind) -> impl Iterator<Item = &'a ObjectKey> {

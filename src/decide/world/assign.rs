@@ -298,7 +298,7 @@ impl World {
         if !self.known.contains(cluster) {
             return Some(Desired::Unknown("the hub has not read all copies there yet"));
         }
-        let unread = |kind: &GroupKind| !self.kinds.get(kind).is_some_and(|kind| kind.synced);
+        let unread = |kind: &GroupKind| self.is_unread(kind);
         let beside = |kind: &&GroupKind| {
             let first = ObjectKey { namespace: key.namespace.clone(), ..first_of(kind) };
             let copies = self.held.range(first..);

@@ -126,3 +126,25 @@ fn a_kind_that_the_hub_does_not_serve_holds_back_only_what_its_copies_may_name()
     assert!(told.contains(&(cluster_name("b"), key_of("ConfigMap", "x"))), "{told:?}");
     assert_eq!(stage.says("b", "ConfigMap", "x"), "absent: Elsewhere");
 }
+
+#[test]
+fn what_may_be_named_is_looked_at_when_no_policy_takes_along_what_was_not_read() {
+    let mut stage = Stage::members(&["a", "b"]);
+    let x = (cluster_name("b"), key_of("ConfigMap", "x"));
+    stage.policy(policy("p", all_of("ConfigMap"), on(&["a"]), json!({})));
+    // The hub serves the kind and watches it, but may not list it.
+    stage.world.open_kind(kind_of("CronJob"), "v1".into(), None);
+    stage.policy(policy("q", all_of("CronJob"), on(&["a"]), deps()));
+    stage.template("ConfigMap", "x", json!({}));
+    stage.hold("b", "ConfigMap", "x", Held::default());
+    assert!(stage.says("b", "ConfigMap", "x").starts_with("unknown"));
+    let told = stage.no_policy("q");
+    assert_eq!(stage.says("b", "ConfigMap", "x"), "absent: Elsewhere");
+    assert!(told.contains(&x), "{told:?}");
+
+    stage.hold("b", "CronJob", "left", Held::default());
+    assert!(stage.says("b", "ConfigMap", "x").starts_with("unknown"));
+    let told = stage.world.hold(&stage.view, &x.0, &key_of("CronJob", "left"), None);
+    assert_eq!(stage.says("b", "ConfigMap", "x"), "absent: Elsewhere");
+    assert!(told.contains(&x), "{told:?}");
+}

@@ -24,20 +24,23 @@ enum Event {
 }
 
 const KINDS: [&str; 2] = ["ConfigMap", "Deployment"];
+/// Members may have copies of a kind that the hub cannot read, and policies may select it.
+const UNREAD: &str = "CronJob";
+const HELD: [&str; 3] = [KINDS[0], KINDS[1], UNREAD];
 
 fn event() -> impl Strategy<Value = Event> {
     let clusters = || prop::collection::vec(0..3usize, 0..3);
     prop_oneof![
         2 => (0..3usize, any::<bool>(), prop::bool::weighted(0.2)).prop_map(|(name, tainted, leaving)| Event::Cluster { name, tainted, leaving }),
         1 => (0..3usize).prop_map(Event::NoCluster),
-        4 => (0..3usize, 0..4usize, clusters(), 0..6usize).prop_map(|(name, form, clusters, more)| Event::Policy { name, form, clusters, more }),
+        4 => (0..3usize, 0..5usize, clusters(), 0..6usize).prop_map(|(name, form, clusters, more)| Event::Policy { name, form, clusters, more }),
         2 => (0..3usize).prop_map(Event::NoPolicy),
         1 => clusters().prop_map(|clusters| Event::Override { clusters }),
         1 => Just(Event::NoOverride),
         4 => (0..2usize, 0..2usize, 0..4usize).prop_map(|(kind, name, content)| Event::Template { kind, name, content }),
         2 => (0..2usize, 0..2usize).prop_map(|(kind, name)| Event::NoTemplate { kind, name }),
-        4 => (0..3usize, 0..2usize, 0..2usize, 0..4usize).prop_map(|(cluster, kind, name, stamps)| Event::Hold { cluster, kind, name, stamps }),
-        2 => (0..3usize, 0..2usize, 0..2usize).prop_map(|(cluster, kind, name)| Event::NoHold { cluster, kind, name }),
+        4 => (0..3usize, 0..3usize, 0..2usize, 0..4usize).prop_map(|(cluster, kind, name, stamps)| Event::Hold { cluster, kind, name, stamps }),
+        2 => (0..3usize, 0..3usize, 0..2usize).prop_map(|(cluster, kind, name)| Event::NoHold { cluster, kind, name }),
         1 => Just(Event::Lead),
     ]
 }
@@ -50,6 +53,7 @@ fn some_policy(name: usize, form: usize, clusters: &[usize], more: usize) -> Pro
     let selectors = match form {
         0 => all_of("ConfigMap"),
         1 => all_of("Deployment"),
+        4 => all_of(UNREAD),
         2 => json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "x" }]),
         _ => {
             json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "labelSelector": { "matchLabels": { "l": "1" } } }])
@@ -139,13 +143,13 @@ impl Stage {
                     return Dirty::new();
                 }
                 let mut dirty =
-                    self.hold(CLUSTERS[*cluster], KINDS[*kind], NAMES[*name], some_stamps(*stamps));
+                    self.hold(CLUSTERS[*cluster], HELD[*kind], NAMES[*name], some_stamps(*stamps));
                 // The link itself looks at every copy that it sees.
-                dirty.insert((cluster_name(CLUSTERS[*cluster]), key_of(KINDS[*kind], NAMES[*name])));
+                dirty.insert((cluster_name(CLUSTERS[*cluster]), key_of(HELD[*kind], NAMES[*name])));
                 dirty
             }
             Event::NoHold { cluster, kind, name } => {
-                let (cluster, key) = (cluster_name(CLUSTERS[*cluster]), key_of(KINDS[*kind], NAMES[*name]));
+                let (cluster, key) = (cluster_name(CLUSTERS[*cluster]), key_of(HELD[*kind], NAMES[*name]));
                 let mut dirty = self.world.hold(&self.view, &cluster, &key, None);
                 dirty.insert((cluster, key));
                 dirty
