@@ -99,11 +99,11 @@ impl fmt::Debug for Report {
 impl Report {
     /// Takes note that an object could not be written to a cluster.
     pub fn fail(&self, engine: &Engine, cluster: &ClusterName, key: &ObjectKey, why: &str) {
-        let (policies, reference) = engine.look(|world, _| {
+        let (policies, reference, untold) = engine.look(|world, _| {
             let policies = world.policies_of(key);
             let template = world.template(key).zip(world.kind(&key.kind));
             let reference = template.map(|(template, kind)| reference(key, &kind.api_version, &template.uid));
-            (policies, reference)
+            (policies, reference, world.is_told_by_none(key))
         });
         let mut state = self.state.lock();
         let failures = Arc::make_mut(&mut state.failures).entry(cluster.clone()).or_default();
@@ -111,7 +111,6 @@ impl Report {
             return;
         }
         tracing::warn!(member = %cluster, object = %key, "{why}");
-        let untold = policies.is_empty() || reference.is_none();
         state.dirty.extend(policies);
         state.services.extend(exchanged(key));
         drop(state);
@@ -146,7 +145,7 @@ impl Report {
     pub fn stale(&self, engine: &Engine, cluster: &ClusterName) -> Option<String> {
         let failures = self.state.lock().failures.clone();
         engine.look(|world, _| {
-            let untold = |key: &ObjectKey| world.template(key).is_some() && world.policies_of(key).is_empty();
+            let untold = |key: &ObjectKey| world.is_told_by_none(key) && !world.is_orphan(key);
             let mut stale = failures.get(cluster)?.iter().filter(|(key, _)| untold(key));
             let (key, why) = stale.next()?;
             let count = 1 + stale.count();
@@ -187,12 +186,12 @@ impl Report {
         };
         if failed {
             tracing::info!(member = %cluster, object = %key, "it is well again{}", why.map(|why| format!(": {why}")).unwrap_or_default());
-            let (policies, orphan) =
-                engine.look(|world, _| (world.policies_of(key), world.template(key).is_none()));
-            if orphan || policies.is_empty() {
+            let (policies, untold) =
+                engine.look(|world, _| (world.policies_of(key), world.is_told_by_none(key)));
+            self.touch(policies);
+            if untold {
                 engine.members_changed.notify_one();
             }
-            self.touch(policies);
         }
     }
 

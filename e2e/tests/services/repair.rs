@@ -9,6 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::json;
+use tombolo::api::Cluster;
 use tombolo_e2e::{
     bed::Bed,
     scene::{PATIENCE, Scene, config_map, object, places},
@@ -155,6 +156,9 @@ pub(crate) async fn a_slice_that_an_importer_refuses_keeps_no_others_back(bed: A
         scene.apply(2, [slice(2, &[("http", 80)], addresses.split(',').count())]).await?;
         reaches(&scene, 3, &[first, &format!("member2 http:8080 {addresses}")]).await?;
     }
+    let status = Api::<Cluster>::all(bed.hub.client.clone()).get("member3").await?.status.unwrap_or_default();
+    let told = status.conditions.iter().any(|of| of.type_ == "CopiesRemoved");
+    ensure!(!told, "an import without a template is no copy that should be gone: {status:?}");
     scene.apply(1, [slice(1, &[("http", 80)], 2)]).await?;
     reaches(&scene, 3, &["member1 http:8080 10.1.0.1,10.1.0.2", "member2 http:8080 10.2.0.1"]).await
 }

@@ -79,7 +79,9 @@ pub(super) fn placed(policy: &PropagationPolicy) -> Option<(Said, BTreeSet<Strin
     let propagated = status.conditions.iter().find(|it| it.type_ == condition::PROPAGATED)?;
     let mut said = Said::of(propagated);
     said.why = format!("PropagationPolicy {}: {}", policy.name_any(), said.why);
-    let clusters = status.clusters.iter().map(|outcome| outcome.name.clone()).collect();
+    // Of some there is something to tell only because a copy cannot be removed there.
+    let chosen = status.clusters.iter().filter(|outcome| outcome.wanted != Some(0));
+    let clusters = chosen.map(|outcome| outcome.name.clone()).collect();
     (status.observed_generation == policy.metadata.generation).then_some((said, clusters))
 }
 
@@ -193,7 +195,10 @@ mod tests {
                 "spec": { "resourceSelectors": [] },
                 "status": {
                     "observedGeneration": 1,
-                    "clusters": [{ "name": "b", "applied": 1, "failed": 0 }],
+                    "clusters": [
+                        { "name": "b", "applied": 1, "failed": 0 },
+                        { "name": "c", "wanted": 0, "applied": 0, "failed": 0, "message": "ServiceImport: no" },
+                    ],
                     "conditions": [condition("Propagated", "all 1 are where they should be")],
                 },
             }))

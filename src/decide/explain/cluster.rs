@@ -85,12 +85,14 @@ fn copies(read: &Read, name: &str, findings: &mut Vec<Finding>) -> Vec<Row> {
         };
         let mut text = format!("{} applied, {} failed", outcome.applied, outcome.failed);
         let mut state = State::Well;
-        if outcome.failed > 0 {
+        if outcome.failed > 0 || outcome.message.is_some() {
             let why = one_line(outcome.message.as_deref().unwrap_or("see the policy's status"));
             text += &format!(": {why}");
             state = State::NotWell;
-            let cause =
-                format!("{} of the objects of {} could not be written: {why}", outcome.failed, shown(key));
+            let cause = match outcome.failed {
+                0 => format!("not all could be removed that {} no longer places there: {why}", shown(key)),
+                failed => format!("{failed} of the objects of {} could not be written: {why}", shown(key)),
+            };
             findings.push(Finding::new(State::NotWell, cause));
         }
         rows.push(Row::new(state, shown(key), text));

@@ -156,7 +156,7 @@ fn clusters(read: &Read, policy: &PolicyRead, findings: &mut Vec<Finding>) -> Ve
             if let Ok(name) = outcome.name.parse() {
                 findings.push(template::dead(&name, &since));
             }
-        } else if outcome.failed > 0 {
+        } else if outcome.failed > 0 || outcome.message.is_some() {
             let why = one_line(outcome.message.as_deref().unwrap_or("see the events of its objects"));
             state = State::NotWell;
             text += &format!(": {why}");

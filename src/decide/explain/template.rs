@@ -290,7 +290,7 @@ fn failure(read: &Read, key: &ObjectKey, status: &PolicyStatus, there: &ClusterO
         let recent = notes.filter(|(at, _)| *at >= since).map(|(_, note)| note);
         recent.filter(|_| !tells_all(there)).find_map(|note| note.strip_prefix(&format!("{}: ", there.name)))
     };
-    let why = told.or_else(first).or_else(event).filter(|_| there.failed > 0);
+    let why = told.or_else(first).or_else(event);
     why.map(one_line)
 }
 

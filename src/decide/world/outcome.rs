@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Assignment, World, assign::exchanged};
+use super::{Assignment, Held, World, assign::exchanged};
 use crate::{
     api::{
         names::reason,
@@ -86,8 +86,7 @@ impl World {
         let mut clusters: BTreeMap<&ClusterName, ClusterOutcome> = BTreeMap::new();
         let (mut wanted, mut told, mut waits, mut unplaced) = (0, 0, None, None);
         let (mut stuck, mut along) = (BTreeSet::new(), BTreeSet::new());
-        let mut fail = |outcome: &mut ClusterOutcome, key: &ObjectKey, failure: &str| {
-            outcome.failed += 1;
+        let mut tell = |outcome: &mut ClusterOutcome, key: &ObjectKey, failure: &str| {
             outcome.message.get_or_insert_with(|| shortened(format!("{key}: {failure}")));
             if told < TOLD {
                 told += 1;
@@ -109,7 +108,8 @@ impl World {
                 let held_back = view.members().get(cluster).and_then(|member| assignment.held_back(member));
                 waits = waits.or_else(|| why(&held_back));
                 if let Some(failure) = failures.get(cluster).and_then(|failures| failures.get(key)) {
-                    fail(outcome, key, failure);
+                    outcome.failed += 1;
+                    tell(outcome, key, failure);
                 } else if self.held.get(key).is_some_and(|held| held.contains_key(cluster))
                     || (exchanged(&key.kind) && imported(cluster, key))
                 {
@@ -119,12 +119,17 @@ impl World {
         }
         let (applied, failed) =
             clusters.values().fold((0, 0), |(a, f), outcome| (a + outcome.applied, f + outcome.failed));
-        for (cluster, key, failure) in stuck.iter().chain(&along) {
-            fail(clusters.entry(cluster).or_insert_with(|| nothing_of(cluster)), key, failure);
-        }
-        for (cluster, _, _) in &along {
+        for (cluster, key, failure) in &along {
             let outcome = clusters.entry(cluster).or_insert_with(|| nothing_of(cluster));
             *outcome.wanted.get_or_insert_default() += 1;
+            outcome.failed += 1;
+            tell(outcome, key, failure);
+        }
+        // Told last, and counted nowhere: they are none of what is to be there.
+        for (cluster, key, failure) in &stuck {
+            let outcome = clusters.entry(cluster).or_insert_with(|| nothing_of(cluster));
+            outcome.wanted.get_or_insert_default();
+            tell(outcome, key, failure);
         }
         let failed = [
             (failed > 0).then(|| format!("{failed} of {wanted} could not be written")),
@@ -182,8 +187,15 @@ impl World {
         assignment: &'a Assignment,
         failures: &'a Failures,
     ) -> impl Iterator<Item = Amiss<'a>> {
-        let elsewhere = self.holders(key).filter(|cluster| !assignment.targets.contains_key(*cluster));
-        elsewhere.filter_map(move |cluster| Some((cluster, key, failures.get(cluster)?.get(key)?)))
+        // What is frozen stays where it is, and so does what something there names.
+        let stays = |cluster: &ClusterName, held: &Held| match held.dependency {
+            true => self.is_named_in(cluster, key),
+            false => assignment.frozen,
+        };
+        let elsewhere = self.held.get(key).into_iter().flatten().filter(move |(cluster, held)| {
+            !assignment.targets.contains_key(*cluster) && !stays(cluster, held)
+        });
+        elsewhere.filter_map(move |(cluster, _)| Some((cluster, key, failures.get(cluster)?.get(key)?)))
     }
 
     /// Where what an object names does not get to, of what no policy of its own tells of.
@@ -203,9 +215,19 @@ impl World {
         })
     }
 
+    /// Whether an object has no template that could tell of it. A ServiceImport needs none: many are imported without.
+    pub fn is_orphan(&self, key: &ObjectKey) -> bool {
+        !exchanged(&key.kind) && !self.templates.contains_key(key)
+    }
+
+    /// Whether an object has neither a template nor a policy that could tell of it, so that its Cluster has to.
+    pub fn is_told_by_none(&self, key: &ObjectKey) -> bool {
+        self.is_orphan(key) || (!exchanged(&key.kind) && self.policies_of(key).is_empty())
+    }
+
     /// The first failure in a cluster of what has lost its template, where nobody else would tell of it, and how many there are.
     pub fn orphans(&self, failures: &BTreeMap<ObjectKey, String>) -> Option<(usize, String)> {
-        let mut orphans = failures.iter().filter(|(key, _)| !self.templates.contains_key(*key));
+        let mut orphans = failures.iter().filter(|(key, _)| self.is_orphan(key));
         let (key, why) = orphans.next()?;
         Some((1 + orphans.count(), format!("{key}: {why}")))
     }

@@ -122,7 +122,7 @@ fn what_cannot_be_removed_or_go_along_is_told_by_the_policy_that_wants_it() {
         let failure = BTreeMap::from([(key_of(kind, name), "no".to_owned())]);
         let failures = Failures::from([(cluster_name(cluster), failure)]);
         let outcome = stage.world.outcome(&stage.view, &key, &failures, &Unseen::new(), |_, _| false);
-        let failed = outcome.clusters.iter().find(|of| of.failed > 0);
+        let failed = outcome.clusters.iter().find(|of| of.message.is_some());
         let failed = failed.map(|of| format!("{}: {}", of.name, of.message.as_deref().unwrap_or_default()));
         (outcome.reason, outcome.message, failed.unwrap_or_default())
     };
@@ -141,13 +141,70 @@ fn what_cannot_be_removed_or_go_along_is_told_by_the_policy_that_wants_it() {
         (&*stuck.1, &*stuck.2),
         ("1 could not be removed where they should not be", "b: Deployment.apps shop/d: no")
     );
+    let failures =
+        Failures::from([(cluster_name("b"), BTreeMap::from([(key_of("Deployment", "d"), "no".to_owned())]))]);
+    let found = stage.world.outcome(&stage.view, &key, &failures, &Unseen::new(), |_, _| false);
+    let b = found.clusters.iter().find(|of| of.name == "b").unwrap();
+    assert_eq!(
+        (b.wanted, b.applied, b.failed, b.failures.len()),
+        (Some(0), 0, 0, 1),
+        "nothing is to be there"
+    );
     stage.world.hold(&stage.view, &cluster_name("b"), &key_of("Deployment", "d"), None);
     assert_eq!(outcome(&stage, "b", "Deployment", "d").0, "Propagated", "there is nothing to remove");
 
+    let kind = GroupKind::new("multicluster.x-k8s.io/v1beta1", "ServiceImport");
+    let import = ObjectKey { kind, namespace: "shop".into(), name: "automatic".into() };
     let failures = BTreeMap::from([
         (key_of("Deployment", "d"), "no".to_owned()),
         (key_of("ConfigMap", "gone"), "no right".to_owned()),
+        (import, "its slice is refused".to_owned()),
     ]);
     let told = Some((1, "ConfigMap shop/gone: no right".to_owned()));
     assert_eq!(stage.world.orphans(&failures), told);
+}
+
+#[test]
+fn what_is_to_be_there_is_on_its_way_though_something_else_cannot_be_removed() {
+    let mut stage = Stage::members(&["a", "b"]);
+    let spread = json!({ "spec": { "placement": {
+        "clusterAffinity": null, "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }],
+    } } });
+    stage.policy(policy("p", all_of("ConfigMap"), on(&["a", "b"]), spread));
+    let taint = json!({ "spec": { "taints": [{ "key": "k", "effect": "NoSchedule" }] } });
+    stage.view.apply_cluster(cluster("a", taint));
+    stage.changed();
+    for name in ["x", "y"] {
+        stage.template("ConfigMap", name, json!({}));
+    }
+    for cluster in ["a", "b"] {
+        stage.hold(cluster, "ConfigMap", "x", Held::default());
+    }
+    let failure = BTreeMap::from([(key_of("ConfigMap", "x"), "no".to_owned())]);
+    let failures = Failures::from([(cluster_name("b"), failure)]);
+    let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
+    let found = stage.world.outcome(&stage.view, &key, &failures, &Unseen::new(), |_, _| false);
+    assert_eq!((found.reason, found.clusters.len()), ("Failed", 2), "{found:?}");
+    let (status, b) = (PolicyStatus { matched: Some(2), ..PolicyStatus::default() }, &found.clusters[1]);
+    assert_eq!((b.name.as_str(), b.wanted, b.applied), ("b", Some(1), 0));
+    assert_eq!(b.message.as_deref(), Some("ConfigMap shop/x: no"));
+    assert_eq!(on_its_way(&status, b), 1);
+}
+
+#[test]
+fn what_is_frozen_where_it_is_is_none_that_should_not_be_there() {
+    let mut stage = Stage::members(&["a", "b"]);
+    let spread = |least: i32| {
+        json!({ "spec": { "placement": {
+            "clusterAffinity": null, "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": least }],
+        } } })
+    };
+    stage.policy(policy("p", all_of("ConfigMap"), on(&["a", "b"]), spread(3)));
+    stage.template("ConfigMap", "x", json!({}));
+    stage.hold("a", "ConfigMap", "x", Held::default());
+    let key = PolicyKey { namespace: Some("shop".into()), name: "p".into() };
+    let failure = BTreeMap::from([(key_of("ConfigMap", "x"), "no".to_owned())]);
+    let failures = Failures::from([(cluster_name("a"), failure)]);
+    let found = stage.world.outcome(&stage.view, &key, &failures, &Unseen::new(), |_, _| false);
+    assert_eq!(found.reason, "Unplaced", "{found:?}");
 }
