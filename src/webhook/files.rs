@@ -30,6 +30,10 @@ const FOREIGN: i64 = 600;
 /// How long authorities are trusted before what they signed is shown: API servers have to hear of them first.
 const SETTLING: i64 = 5;
 
+/// Why nothing is shown yet.
+const SETTLES: &str =
+    "API servers were told of the certificate's authority a moment ago: it is shown when they know it";
+
 /// Authorities, in DER.
 type Authorities = BTreeSet<Vec<u8>>;
 
@@ -66,10 +70,11 @@ impl Trust {
         own.iter().chain(staying.map(|(authority, _)| authority)).cloned().collect()
     }
 
-    /// Notes that API servers were told of our own authorities.
-    fn told(&mut self, own: Authorities, now: i64) {
-        if self.own.as_ref().is_none_or(|(before, _)| *before != own) {
-            self.own = Some((own, now));
+    /// Notes that API servers were told of our own authorities, and which they trusted before.
+    fn told(&mut self, own: Authorities, before: &Authorities, now: i64) {
+        if self.own.as_ref().is_none_or(|(told, _)| *told != own) {
+            let settled = own.is_subset(before);
+            self.own = Some((own, if settled { now - SETTLING } else { now }));
         }
     }
 
@@ -97,7 +102,8 @@ impl Files {
             match self.load(client, address, user, serving, &mut trust).await {
                 Ok(()) => {
                     complaint.clear();
-                    part.set(Ok(()));
+                    let shown = serving.current().is_some();
+                    part.set(shown.then_some(()).ok_or_else(|| SETTLES.to_owned()));
                 }
                 Err(e) => {
                     let said = format!("{e:#}");
@@ -138,8 +144,8 @@ impl Files {
         let wanted = trust.wanted(&own, &trusted, clock::seconds());
         let bundle: String = wanted.iter().map(|authority| pem(authority)).collect();
         configuration::ensure(client, address, &bundle, user).await?;
-        trust.told(own, clock::seconds());
-        if serving.current().is_none() || trust.has_settled(clock::seconds()) {
+        trust.told(own, &trusted, clock::seconds());
+        if trust.has_settled(clock::seconds()) {
             serving.replace(loaded);
         }
         Ok(())
@@ -182,13 +188,23 @@ mod tests {
 
     #[test]
     fn a_certificate_is_shown_only_when_its_authority_is_known() {
-        let mut trust = Trust::default();
-        trust.told(of(&["old"]), 0);
-        assert!(trust.has_settled(SETTLING));
-        trust.told(of(&["new"]), 100);
+        let (mut trust, old) = (Trust::default(), of(&["old"]));
+        trust.told(old.clone(), &old, 0);
+        assert!(trust.has_settled(0), "it was known before this replica began");
+        trust.told(of(&["new"]), &old, 100);
         assert!(!trust.has_settled(100 + SETTLING - 1));
-        trust.told(of(&["new"]), 100 + SETTLING);
+        trust.told(of(&["new"]), &of(&["old", "new"]), 100 + SETTLING);
         assert!(trust.has_settled(100 + SETTLING));
+    }
+
+    #[test]
+    fn a_replica_that_begins_with_an_authority_of_its_own_waits_before_it_shows_anything() {
+        for before in [of(&[]), of(&["old"])] {
+            let mut trust = Trust::default();
+            trust.told(of(&["new"]), &before, 100);
+            assert!(!trust.has_settled(100 + SETTLING - 1));
+            assert!(trust.has_settled(100 + SETTLING));
+        }
     }
 
     #[test]
