@@ -75,6 +75,8 @@ pub enum Action {
 /// How an object is removed from a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
+    /// Why it is not to be there.
+    pub why: Absence,
     /// What must be certain first.
     pub certain: Certainty,
     /// It stays without our marks; else it is deleted.
@@ -212,7 +214,7 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
     };
     let let_go = stays || observed.adopted || (cascades(&key.kind) && !held.delete_with_policy);
     let unless_preserved = matches!(why, Absence::NoTemplate | Absence::NamedByNone);
-    Action::Remove(Removal { certain, let_go, unless_preserved, uid: observed.uid.clone() })
+    Action::Remove(Removal { why, certain, let_go, unless_preserved, uid: observed.uid.clone() })
 }
 
 /// Whether the deletion of such an object takes others with it.
@@ -229,6 +231,15 @@ fn is_older(body: &Value, observed: &Observed) -> bool {
     let labels: BTreeMap<String, String> =
         labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
     Release::of(Some(&labels)) < observed.release
+}
+
+// === impl Removal ===
+
+impl Removal {
+    /// Whether it is asked for by now for the very reason that it was decided for.
+    pub fn is_still_for(&self, desired: &Desired) -> bool {
+        matches!(desired, Desired::Absent(why) if *why == self.why)
+    }
 }
 
 // === impl Observed ===

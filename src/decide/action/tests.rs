@@ -184,6 +184,10 @@ fn removal_asks_for_what_must_be_certain_and_lets_go_what_must_stay() {
         assert_eq!(removal.let_go, let_go, "{why:?}");
         assert_eq!(removal.unless_preserved, matches!(why, NoTemplate | NamedByNone), "{why:?}");
         assert_eq!(&*removal.uid, "7");
+        for now in [Elsewhere, NotNamed, NamedByNone, LeavingBehindNothing, Leaving, NoTemplate, NoPolicy] {
+            assert_eq!(removal.is_still_for(&Desired::Absent(now)), now == why, "{why:?}, then {now:?}");
+        }
+        assert!(!removal.is_still_for(&Desired::Unknown("it is read anew")));
         match why {
             NoTemplate => assert!(matches!(removal.certain, Certainty::NoTemplate(_))),
             NoPolicy | Elsewhere | NotNamed | NamedByNone => {

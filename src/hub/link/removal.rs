@@ -14,7 +14,6 @@ use crate::{
         copy::{self, ObjectKey},
         policies::PolicyKey,
         select::Object,
-        world::Desired,
     },
     hub::served::Version,
     shell::queue::Done,
@@ -48,8 +47,9 @@ impl Session {
         if let Some(why) = doubt {
             return Err(Failure::Said(why.to_owned()));
         }
-        if !matches!(self.engine.desired(&self.name, key, None), Desired::Absent(_)) {
-            // More is known by now.
+        let desired = self.engine.desired(&self.name, key, None);
+        if !removal.is_still_for(&desired) {
+            // More is known by now, and what was made certain may be of no use for it.
             return Ok(Done::Again);
         }
         if removal.let_go || observed.adopted || self.is_preserved(key, removal, &observed, &live.metadata) {
