@@ -145,12 +145,13 @@ impl Placement {
         unread: &BTreeSet<ClusterName>,
         placed: &Placed,
     ) -> bool {
-        if unread.is_empty() {
+        let stays = !holding.is_empty() && placed.targets == *holding;
+        let grouped = self.groups.iter().any(|group| group.name.is_some());
+        if unread.is_empty() || (self.weights.is_none() && (stays || !(self.chooses() || grouped))) {
             return false;
         }
         let then = self.place(members, &holding.union(unread).cloned().collect());
         let shared_anew = self.weights.is_some() && then.targets != placed.targets;
-        let stays = !holding.is_empty() && placed.targets == *holding;
         // With several of them, any of which may have it, a choice cannot be foreseen.
         shared_anew || (!stays && (self.chooses() || then.group != placed.group))
     }

@@ -165,4 +165,19 @@ proptest! {
         after.excluded.remove("new");
         prop_assert_eq!(before, after);
     }
+
+    #[test]
+    fn what_may_change_is_what_a_choice_in_full_knowledge_changes(
+        fleet in a_fleet(), holding in a_holding(), unread in a_holding(), (wire, _) in a_placement(),
+        weighted in any::<bool>(),
+    ) {
+        let mut placement = compile(wire);
+        placement.weights = weighted.then(Vec::new);
+        let placed = placement.place(&fleet, &holding);
+        let then = placement.place(&fleet, &holding.union(&unread).cloned().collect());
+        let stays = !holding.is_empty() && placed.targets == holding;
+        let moves = !stays && (placement.chooses() || then.group != placed.group);
+        let may = !unread.is_empty() && (moves || (weighted && then.targets != placed.targets));
+        prop_assert_eq!(placement.may_change(&fleet, &holding, &unread, &placed), may);
+    }
 }
