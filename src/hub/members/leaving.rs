@@ -40,21 +40,21 @@ const LAST_STEP: Duration = Duration::from_secs(60);
 const ROUND: Duration = Duration::from_secs(600);
 
 /// How a member is seen off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Parting {
     /// It answers: what is there of ours is seen to.
     Together,
     /// Nothing is done there, for this reason.
     Without(&'static str),
     /// Not yet, for this reason.
-    Waits(&'static str),
+    Waits(String),
 }
 
 /// How a member is seen off, by what is confirmed of it.
 fn parting(health: Option<&Reachability>, at_last_step: bool, forced: bool) -> Parting {
     match health {
         // As after every start of a hub: a member that was not asked yet is not one that does not answer.
-        None => Parting::Waits("whether the member answers is not known yet"),
+        None => Parting::Waits("whether the member answers is not known yet".to_owned()),
         Some(Reachability::Ready(_)) => Parting::Together,
         Some(Reachability::Unusable(reason::CLUSTER_DUPLICATED | reason::CLUSTER_IS_HUB, _)) => {
             Parting::Without("it never was a member of its own: what is there is not touched")
@@ -62,9 +62,16 @@ fn parting(health: Option<&Reachability>, at_last_step: bool, forced: bool) -> P
         Some(Reachability::Unauthorized(_)) if at_last_step => {
             Parting::Without("it left before an interruption")
         }
+        Some(Reachability::Unusable(..)) if forced => {
+            Parting::Without("it cannot be used: it leaves all the same, as asked")
+        }
+        Some(Reachability::Unusable(_, why)) => Parting::Waits(format!(
+            "{why}: the member is seen off when that is put right, or by `tombolo unjoin --force` without it"
+        )),
         Some(_) if forced => Parting::Without("it does not answer: it leaves all the same, as asked"),
         Some(_) => Parting::Waits(
-            "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it",
+            "the member does not answer: it is seen off when it does, or by `tombolo unjoin --force` without it"
+                .to_owned(),
         ),
     }
 }
@@ -89,7 +96,7 @@ async fn one_round(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) ->
     if kind_goes {
         tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
     } else if let Parting::Waits(why) = parting {
-        say(&clusters, cluster, reason::PENDING, why.to_owned()).await?;
+        say(&clusters, cluster, reason::PENDING, why).await?;
         // Whatever ends that is told.
         return Ok(Seen::Done);
     } else if let Parting::Without(why) = parting {
@@ -249,12 +256,13 @@ mod tests {
             (reason::CLUSTER_IS_HUB, true),
             (reason::CLUSTER_CONFIG_INVALID, false),
         ] {
-            let refused = Reachability::Unusable(reason, String::new());
-            assert_eq!(
-                matches!(parting(Some(&refused), false, false), Parting::Without(_)),
-                leaves,
-                "{reason}"
-            );
+            let refused = Reachability::Unusable(reason, "its Secret is gone".to_owned());
+            match parting(Some(&refused), false, false) {
+                Parting::Without(_) => assert!(leaves, "{reason}"),
+                Parting::Waits(why) => assert!(!leaves && why.starts_with("its Secret is gone: "), "{why}"),
+                Parting::Together => panic!("{reason}"),
+            }
+            assert!(matches!(parting(Some(&refused), false, true), Parting::Without(_)));
         }
     }
 }
