@@ -100,6 +100,8 @@ pub mod annotation {
     pub const REPLICAS: &str = "tombolo.dev/replicas";
     /// On a Cluster: the kinds that were ever applied there.
     pub const KINDS: &str = "tombolo.dev/kinds";
+    /// On a Cluster: the API server that it leads to, by the UID of the kube-system there, since the hub began to use it.
+    pub const API_SERVER: &str = "tombolo.dev/api-server";
     /// On a Cluster: the ranges that its endpoints must be in.
     pub const ENDPOINT_CIDRS: &str = "tombolo.dev/endpoint-cidrs";
     /// On a Cluster: it may be deleted though it still exports.

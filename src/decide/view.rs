@@ -46,6 +46,8 @@ pub struct View {
     /// Members whose Clusters are being deleted, or gone.
     departures: Departures,
     ids: BTreeMap<ClusterName, Box<str>>,
+    /// The API servers that Clusters have on record.
+    servers: BTreeMap<ClusterName, Box<str>>,
     pods: BTreeMap<ClusterName, Box<[Cidr]>>,
     /// The kinds that members were ever given.
     given: BTreeMap<ClusterName, BTreeSet<GroupKind>>,
@@ -132,6 +134,7 @@ impl View {
             departures: Departures::default(),
             ids: BTreeMap::new(),
             pods: BTreeMap::new(),
+            servers: BTreeMap::new(),
             given: BTreeMap::new(),
             propagations: Propagations::new(system_namespace),
             overrides: Overrides::new(system_namespace),
@@ -192,6 +195,16 @@ impl View {
     /// The id that a cluster says it has.
     pub fn id_of(&self, cluster: &ClusterName) -> Option<&str> {
         self.ids.get(cluster).map(|id| &**id)
+    }
+
+    /// The API server that a Cluster led to when this hub used it last, if that was recorded.
+    pub fn server_of(&self, cluster: &ClusterName) -> Option<&str> {
+        self.servers.get(cluster).map(|server| &**server)
+    }
+
+    /// Whether a member was ever given an object of any kind.
+    pub fn was_given_any(&self, cluster: &ClusterName) -> bool {
+        self.given.get(cluster).is_some_and(|kinds| !kinds.is_empty())
     }
 
     /// The ranges that pods of clusters have their addresses from, as far as they are known.
@@ -287,6 +300,11 @@ impl View {
         let name = member.name.clone();
         self.silence.insert(name.clone(), Silence::of(&cluster));
         self.given.insert(name.clone(), recorded(&cluster));
+        let annotations = cluster.metadata.annotations.as_ref();
+        match annotations.and_then(|all| all.get(annotation::API_SERVER)) {
+            Some(server) => self.servers.insert(name.clone(), server.as_str().into()),
+            None => self.servers.remove(&name),
+        };
         match cluster.spec.id {
             Some(id) => self.ids.insert(name.clone(), id.into()),
             None => self.ids.remove(&name),
@@ -310,6 +328,7 @@ impl View {
         }
         self.silence.remove(name);
         self.ids.remove(name);
+        self.servers.remove(name);
         self.pods.remove(name);
         self.given.remove(name);
     }

@@ -13,16 +13,20 @@ use std::{
     },
 };
 
-use kube::Client;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+};
 use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::{lines::Lines, link::Link, report::Report, served::Served};
 use crate::{
+    api::{Cluster, names::annotation},
     decide::{
         action::{Certainty, Observed},
-        claims::{Claimed, Claims},
+        claims::{Claimed, Claims, Unclaimed},
         copy::{NAMED, ObjectKey, Origin},
         definition::Dialect,
         exchange::{self, Exchange, Part, Plan, Rules, Summary, export_kind, import_kind},
@@ -378,15 +382,37 @@ impl Engine {
     /// Claims an API server for a member, by its id and the member that its mark names.
     pub fn claim(&self, name: &ClusterName, server: &Arc<str>, marked: Option<&str>) -> Claimed {
         let (view, links) = (self.view.read(), self.links.read());
-        let unknown = |name: &&ClusterName| links.get(*name).is_none_or(|link| link.health.is_unknown());
-        let unknown = view.members().keys().filter(unknown).cloned().collect();
-        let claimed = self.claims.lock().claim(&view, name, server, marked, &unknown);
+        let mut known = Unclaimed::default();
+        for other in view.members().keys() {
+            match links.get(other).map(|link| (link.health.is_unknown(), link.health.leads_elsewhere())) {
+                None | Some((true, _)) => drop(known.unasked.insert(other.clone())),
+                Some((false, true)) => drop(known.elsewhere.insert(other.clone())),
+                Some((false, false)) => {}
+            }
+        }
+        let claimed = self.claims.lock().claim(&view, name, server, marked, &known);
         if let Claimed::Ousted(other) = &claimed
             && let Some(link) = links.get(other)
         {
             link.renew();
         }
         claimed
+    }
+
+    /// Records on a Cluster which API server it has, for whoever comes after us and finds it silent.
+    pub async fn record_server(
+        &self,
+        clusters: &Api<Cluster>,
+        cluster: &Cluster,
+        name: &ClusterName,
+    ) -> kube::Result<()> {
+        let Some(server) = self.claims.lock().held_by(name).cloned() else { return Ok(()) };
+        if cluster.annotations().get(annotation::API_SERVER).is_some_and(|told| *told == *server) {
+            return Ok(());
+        }
+        let annotations = json!({ annotation::API_SERVER: &*server });
+        let patch = json!({ "metadata": { "uid": cluster.uid(), "annotations": annotations } });
+        clusters.patch(name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
     }
 
     /// Takes a link away, of a member that is gone.

@@ -156,7 +156,7 @@ async fn tell(
         write_status(engine, clusters, cluster, link, &health).await?;
         write_taints(clusters, cluster, &health).await?;
     }
-    Ok(())
+    engine.record_server(clusters, cluster, &link.name).await
 }
 
 /// What the Ready condition says: truth, reason and message.

@@ -69,6 +69,13 @@ impl Health {
         self.0.lock().monitor.confirmed().is_none()
     }
 
+    /// Whether it was identified as none of ours to use: the hub itself, another hub's, another Cluster's.
+    pub fn leads_elsewhere(&self) -> bool {
+        const ELSEWHERE: [&str; 3] =
+            [reason::CLUSTER_IS_HUB, reason::CLUSTER_OF_ANOTHER_HUB, reason::CLUSTER_DUPLICATED];
+        matches!(self.0.lock().monitor.confirmed(), Some(Probe::Unusable(why, _)) if ELSEWHERE.contains(why))
+    }
+
     /// What is known of its agent, once something is.
     pub fn agent(&self) -> Option<Heartbeat> {
         self.0.lock().agent
@@ -187,6 +194,15 @@ impl Session {
             Claimed::Refused(twin) => {
                 let why = format!("it is the same cluster as {twin}; a cluster can be a member once");
                 Ok(Probe::Unusable(reason::CLUSTER_DUPLICATED, why))
+            }
+            Claimed::Open(other)
+                if self.engine.links().get(&other).is_some_and(|it| !it.health.is_unknown()) =>
+            {
+                let why = format!(
+                    "it may be the same cluster as {other}, of which it is not known where it leads: nothing is read or written there \
+                     until that one answers, or is unjoined"
+                );
+                Ok(Probe::Unusable(reason::CLUSTER_NOT_IDENTIFIED, why))
             }
             Claimed::Ousted(other) | Claimed::Open(other) => {
                 tracing::debug!(member = %self.name, %other, "it may be the same cluster");
