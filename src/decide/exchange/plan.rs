@@ -164,15 +164,18 @@ impl Exchange {
                 let mut unknown = unknown_of(self, view, key, seen);
                 unknown.extend(waits_for(self, view, key, seen));
                 let leaving = view.members().get(cluster).is_some_and(|member| member.leaving);
-                if unknown.is_empty() || leaving {
-                    let there = view.imports().contains_key(key);
+                // Where its ServiceImport is on the hub, policies say who imports it, whoever exports it.
+                let there = view.imports().contains_key(key);
+                if unknown.is_empty() || leaving || there {
                     let why = if there { Absence::Elsewhere } else { Absence::NoTemplate };
                     plan.import = seen.map(|seen| self.removal(key, seen, why)).unwrap_or_default();
                     plan.slices = match seen.filter(|seen| seen.is_ours() && !leaving) {
                         // While it is there its slices follow the exports; they go with it.
-                        Some(seen) => self.flowing(view, cluster, key, seen),
+                        Some(seen) => self.flowing(view, cluster, key, seen, unknown),
                         None => service.map(|service| all_gone(service, cluster)).unwrap_or_default(),
                     };
+                } else {
+                    self.plan_as_is(view, cluster, key, &mut plan);
                 }
             }
             Wants::Automatic | Wants::ByPolicy(_) if may_write(service, cluster) => {
@@ -254,9 +257,10 @@ impl Exchange {
         cluster: &ClusterName,
         key: &ServiceKey,
         seen: &ImportSeen,
+        unknown: BTreeSet<ClusterName>,
     ) -> Vec<SliceStep> {
         let Some(derived) = &seen.derived else { return Vec::new() };
-        self.slices(cluster, key, derived, &self.frozen(view, key, seen, BTreeSet::new()))
+        self.slices(cluster, key, derived, &self.frozen(view, key, seen, unknown))
     }
 
     /// Makes the slices of a ServiceImport, and the clusters that it names, what flows into it.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::decide::policies::PolicyKey;
+use crate::decide::{policies::PolicyKey, world::Absence};
 
 #[test]
 fn a_restart_while_the_oldest_exporter_is_unreachable_changes_nothing() {
@@ -303,4 +303,48 @@ fn what_lost_to_a_cluster_that_is_unknown_now_is_still_withheld() {
     }
     assert_eq!(fleet.settle(), 0);
     assert_eq!(of_c(&fleet), []);
+}
+
+#[test]
+fn an_export_that_goes_while_another_exporter_is_unread_takes_its_endpoints_along() {
+    let mut fleet = Fleet::of(&["a", "b", "c"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.restart();
+    fleet.read("b");
+    fleet.read("c");
+    fleet.unexport("b");
+    fleet.settle();
+    let from: Vec<_> = fleet.gets("c").into_iter().map(|(from, ..)| from).collect();
+    assert_eq!(from, ["a"], "of the unread one everything stays");
+    assert_eq!(fleet.importers(), ["a", "b", "c"]);
+    fleet.read("a");
+    assert_eq!(fleet.gets("c").len(), 1);
+}
+
+#[test]
+fn a_policy_takes_an_import_away_though_an_exporter_is_unread() {
+    let mut fleet = by_policy();
+    fleet.export("c", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.restart();
+    fleet.read("b");
+    fleet.read("c");
+    fleet.template("ServiceImport", "serve", json!({ "type": "ClusterSetIP", "ports": [] }), Some(&["c"]));
+    let plan = fleet.plan("b");
+    assert!(matches!(plan.import, ImportStep::Delete { why: Absence::Elsewhere, .. }), "{plan:?}");
+    assert_eq!(plan.slices, [], "its slices go with it, and not before");
+    // Until that is certain the endpoints of those that are known follow.
+    fleet.source("c", "10.7.7.7", vec![json!({ "name": "http", "port": 8080, "protocol": "TCP" })]);
+    let plan = fleet.plan("b");
+    assert!(matches!(&plan.slices[..], [SliceStep::Update(_)]), "{plan:?}");
+}
+
+#[test]
+fn the_last_member_that_is_forgotten_is_told_to_those_who_judge_by_its_exports() {
+    let mut fleet = Fleet::of(&["a"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    let dirty = fleet.exchange.forget(&cluster("a"));
+    assert_eq!(dirty, Dirty::from([(cluster("a"), serve())]));
 }
