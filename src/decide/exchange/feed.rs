@@ -317,10 +317,7 @@ impl Exchange {
         listed: &BTreeSet<(ServiceKey, Box<str>)>,
     ) -> Dirty {
         let mut dirty = Dirty::new();
-        for (key, name) in self.kept(cluster, part) {
-            if listed.contains(&(key.clone(), name.clone())) {
-                continue;
-            }
+        for (key, name) in self.unlisted(cluster, part, listed) {
             dirty.extend(match part {
                 Part::Exports => self.see_export(cluster, &key, None),
                 Part::Imports => self.see_import(cluster, &key, None),
@@ -386,10 +383,24 @@ impl Exchange {
             service.underway.retain(|(importer, _), _| importer != cluster);
             if exported || offered {
                 dirty.extend(self.everywhere(&key));
+                // Its exports are told to others too, even if no member is left to look.
+                dirty.insert((cluster.clone(), key.clone()));
             }
             self.tidy(&key);
         }
         dirty
+    }
+
+    /// What is known of a part of a member and was not listed: the service, and the object's name.
+    pub fn unlisted(
+        &self,
+        cluster: &ClusterName,
+        part: Part,
+        listed: &BTreeSet<(ServiceKey, Box<str>)>,
+    ) -> Vec<(ServiceKey, Box<str>)> {
+        let mut kept = self.kept(cluster, part);
+        kept.retain(|one| !listed.contains(one));
+        kept
     }
 
     fn kept(&self, cluster: &ClusterName, part: Part) -> Vec<(ServiceKey, Box<str>)> {
