@@ -330,7 +330,8 @@ impl ImportSeen {
 fn is_settled(import: &ServiceImport) -> bool {
     let conditions = import.status.iter().flat_map(|status| &status.conditions);
     let mut ready = conditions.into_iter().filter(|condition| condition.type_ == condition::READY);
-    ready.any(|ready| ready.observed_generation >= import.metadata.generation)
+    // One that looked and could not change the Service has seen it, too.
+    ready.any(|ready| ready.status == "True" && ready.observed_generation >= import.metadata.generation)
 }
 
 fn version(metadata: &ObjectMeta) -> u64 {

@@ -48,3 +48,23 @@ fn a_name_that_another_port_takes_over_is_not_kept_for_the_first() {
     let got = fleet.gets("b");
     assert_eq!(got[0].2, [("y".to_owned(), 8080), ("x".to_owned(), 8081)]);
 }
+
+#[test]
+fn the_old_name_stays_while_the_agent_says_that_it_could_not_change_the_service() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.busy = true;
+    fleet.export("a", 1, ports(&[("web", 80)]));
+    fleet.settle();
+    let import = fleet.imports.get_mut(&("b".to_owned(), "serve".to_owned())).unwrap();
+    serves(import);
+    import["status"]["conditions"][0]["status"] = "False".into();
+    let import = import.clone();
+    fleet.see_import("b", &import);
+    fleet.settle();
+    assert_eq!(names(&fleet, "b"), [["web", "http"]]);
+    fleet.serve("b");
+    fleet.settle();
+    assert_eq!(names(&fleet, "b"), [["web"]]);
+}
