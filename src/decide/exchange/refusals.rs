@@ -208,7 +208,8 @@ impl Exchange {
         held.made.map(|(key, _)| self.importers(&key)).unwrap_or_default()
     }
 
-    /// Whether an imported slice stays though nothing of its source is known: the source is there, and is not believed.
+    /// Whether an imported slice of a cluster that exports the service stays though nothing of its source is known: the source is there, and
+    /// is not believed.
     pub(super) fn outlives(&self, name: &str, seen: &SliceSeen) -> bool {
         let Some(member) = self.members.get(&seen.cluster) else { return false };
         let Refusals { held, more } = &member.refusals;

@@ -64,7 +64,7 @@ impl Exchange {
                 steps.push(SliceStep::Look { name: name.clone(), seen: seen.clone() });
             } else if flow.unknown.contains(&seen.cluster) {
                 steps.extend(marked_again(name, seen, grade(&seen.cluster), &covered));
-            } else if !self.outlives(name, seen)
+            } else if !(flow.clusters.contains_key(&seen.cluster) && self.outlives(name, seen))
                 && wanted.get(&**name).is_none_or(|slice| fixed(slice) != seen.fixed)
             {
                 steps.push(SliceStep::Delete { name: name.clone(), seen: seen.clone() });

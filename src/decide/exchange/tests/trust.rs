@@ -216,3 +216,27 @@ fn a_slice_of_ours_that_a_member_blew_up_is_not_kept() {
     assert_eq!(SliceSeen::of(&slice), None);
     assert_eq!(fleet.exchange.see_imported(&cluster("b"), &slice), Dirty::new());
 }
+
+#[test]
+fn what_is_exported_no_more_is_withdrawn_though_its_slice_is_refused() {
+    for many in [false, true] {
+        for restarts in [false, true] {
+            let mut fleet = fleet();
+            fleet.export("b", 2, ports(&[("http", 80)]));
+            fleet.settle();
+            offer(&mut fleet, "127.0.0.1").unwrap_err();
+            if restarts {
+                begin_anew(&mut fleet, None);
+            }
+            for number in 0..(if many { 1001 } else { 0 }) {
+                fleet.exchange.see_nameless(&cluster(A), (Part::Sources, format!("shop/{number}").into()));
+            }
+            fleet.settle();
+            assert_eq!(addresses(&fleet), ["10.1.0.1"]);
+            // Its agent removes the slice later, or never.
+            fleet.exchange.see_export(&cluster(A), &serve(), None);
+            fleet.settle();
+            assert!(addresses(&fleet).is_empty(), "many: {many}, restarted: {restarts}");
+        }
+    }
+}
