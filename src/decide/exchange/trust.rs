@@ -23,8 +23,8 @@ use crate::{
 
 /// As many endpoints as an API server stores in a slice.
 const ENDPOINTS: usize = 1000;
-/// As many ports as an API server stores in a slice.
-const PORTS: usize = 100;
+/// As many ports as a slice may have, of the 20,000 that an API server stores: as many as an export.
+const PORTS: usize = 1000;
 /// As many addresses as an API server stores in an endpoint.
 const ADDRESSES: usize = 100;
 /// The longest name of a node or zone, and the longest UID or version.

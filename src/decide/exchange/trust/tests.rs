@@ -69,10 +69,27 @@ fn addresses_outside_the_clusters_ranges_are_refused_where_it_has_any() {
 }
 
 #[test]
+fn a_slice_has_as_many_ports_as_an_export() {
+    let port = |number: i32| EndpointPort {
+        name: Some(format!("p{number}")),
+        port: Some(number),
+        ..EndpointPort::default()
+    };
+    let of = |ports: i32| {
+        check(
+            &EndpointSlice { ports: Some((1..=ports).map(port).collect()), ..slice("IPv4", "10.0.0.1") },
+            None,
+        )
+    };
+    assert_eq!(of(1000), Ok(()));
+    assert_eq!(of(1001).unwrap_err().reason, Reason::Size);
+}
+
+#[test]
 fn what_no_api_server_would_store_is_refused_in_few_words() {
     let good = slice("IPv4", "10.0.0.1");
     let many = EndpointSlice { endpoints: vec![good.endpoints[0].clone(); 10_000], ..good.clone() };
-    let ports = EndpointSlice { ports: Some(vec![EndpointPort::default(); 101]), ..good.clone() };
+    let ports = EndpointSlice { ports: Some(vec![EndpointPort::default(); 1001]), ..good.clone() };
     let mut huge = good.clone();
     huge.endpoints[0].zone = Some("z".repeat(5_000_000));
     let mut none = good.clone();
