@@ -21,6 +21,8 @@ const PORTS: usize = 1000;
 const LONGEST: usize = 256 << 10;
 /// The longest word.
 const WORD: usize = 63;
+/// What Kubernetes knows as a preference of near endpoints.
+const TRAFFIC_DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 /// As long as Kubernetes lets affinity last.
 const AFFINITY: std::ops::RangeInclusive<u32> = 1..=86400;
 
@@ -144,7 +146,11 @@ pub fn read(text: &str) -> Result<ServiceSpec, Unreadable> {
         } else {
             InternalTrafficPolicy::Cluster
         },
-        traffic_distribution: wire.traffic_distribution.map(Arc::from),
+        // A word that this release does not know would be refused wherever the service is imported.
+        traffic_distribution: wire
+            .traffic_distribution
+            .filter(|word| TRAFFIC_DISTRIBUTIONS.contains(&word.as_str()))
+            .map(Arc::from),
         ip_families,
         ..ServiceSpec::default()
     })
@@ -228,6 +234,21 @@ mod tests {
     #[test]
     fn a_newer_format_is_unknown_whatever_else_it_holds() {
         assert_eq!(read(r#"{"format":2,"ports":"all"}"#), Err(Unreadable::Newer(2)));
+    }
+
+    #[test]
+    fn a_preference_of_near_endpoints_that_kubernetes_does_not_know_is_left_out_and_the_rest_is_read() {
+        for (word, known) in [
+            ("PreferClose", true),
+            ("PreferSameZone", true),
+            ("PreferSameNode", true),
+            ("PreferSameRack", false),
+            ("preferclose", false),
+        ] {
+            let text = write(&ServiceSpec { traffic_distribution: Some(word.into()), ..spec() });
+            let wanted = ServiceSpec { traffic_distribution: known.then(|| word.into()), ..spec() };
+            assert_eq!(read(&text), Ok(wanted));
+        }
     }
 
     #[test]
