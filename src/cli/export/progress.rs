@@ -111,9 +111,9 @@ pub(super) fn reached(import: &ServiceImport, wanted: &Wanted) -> Option<Said> {
 
 /// Of how many importers a message says no more than their number.
 fn unnamed(message: &str) -> usize {
-    let last = message.rsplit("; ").next().unwrap_or_default();
-    let number = last.strip_prefix("and ").and_then(|rest| rest.strip_suffix(" more"));
-    number.and_then(|number| number.parse().ok()).unwrap_or_default()
+    // Words of who is silent may come after it.
+    let number = |part: &str| part.strip_prefix("and ")?.strip_suffix(" more")?.parse().ok();
+    message.rsplit("; ").find_map(number).unwrap_or_default()
 }
 
 // === impl Wanted ===
@@ -237,6 +237,9 @@ mod tests {
         assert_eq!(of(&["d"], "b reaches a", &["d"], &["b"]), not("b does not reach it yet"));
         assert!(of(&["a"], "b reaches a; silent, with endpoints: a", &["a"], &["b"]).0);
         assert!(of(&["a"], "b reaches a; and 1 more", &["a"], &["b", "c"]).0);
+        let silent = "b reaches a; and 1 more; silent, with endpoints as they were last known: a";
+        assert!(of(&["a"], silent, &["a"], &["b", "c"]).0);
+        assert_eq!(of(&["a"], silent, &["a"], &["b", "c", "d"]), not("d does not reach it yet"));
         assert_eq!(
             of(&["a"], "b reaches a; and 1 more", &["a"], &["b", "c", "d"]),
             not("d does not reach it yet")
