@@ -14,6 +14,7 @@ use super::{
     ids::{ClusterName, PortName, ServiceKey},
     merge::{Fate, PortMap, ServiceSpec, ServiceType},
     ports::{PortKey, Protocol},
+    select::labels::value_fault,
 };
 use crate::api::names::{annotation, kubernetes, mcs};
 
@@ -112,8 +113,10 @@ fn ports(port: &EndpointPort, served: &Served) -> Vec<EndpointPort> {
 
 fn endpoint(endpoint: &Endpoint, place: &Place<'_>) -> Endpoint {
     let zone = endpoint.zone.clone();
+    // API servers take more for a zone than for a hint of one, and refuse the whole slice.
+    let hinted = zone.clone().filter(|zone| !zone.is_empty() && value_fault(zone).is_none());
     let hints = place.service.traffic_distribution.as_ref().map(|_| EndpointHints {
-        for_zones: Some(vec![ForZone { name: zone.clone().unwrap_or_else(|| NO_ZONE.to_owned()) }]),
+        for_zones: Some(vec![ForZone { name: hinted.unwrap_or_else(|| NO_ZONE.to_owned()) }]),
         ..EndpointHints::default()
     });
     Endpoint {
@@ -263,6 +266,19 @@ mod tests {
         let hints: Vec<_> = slice.endpoints.iter().map(hint).collect();
         assert_eq!(hints, [Some("zone-a".to_owned()), Some("unknown.tombolo.dev".to_owned())]);
         assert_eq!(slice.endpoints[1].zone, None, "what is not known is not made up");
+    }
+
+    #[test]
+    fn an_endpoint_whose_zone_no_hint_can_name_is_hinted_for_a_zone_that_is_nobodys() {
+        let near = ServiceSpec { traffic_distribution: Some("PreferClose".into()), ..ServiceSpec::default() };
+        let mut source = source();
+        for zone in ["rack:7/room", ""] {
+            source.endpoints[0].zone = Some(zone.to_owned());
+            let slice = rendered_of(&source, &ports(&[("a", 80, Some("a"))]), false, &near);
+            let hints = slice.endpoints[0].hints.as_ref().unwrap();
+            assert_eq!(hints.for_zones.as_ref().unwrap()[0].name, NO_ZONE, "{zone}");
+            assert_eq!(slice.endpoints[0].zone.as_deref(), Some(zone));
+        }
     }
 
     #[test]
