@@ -57,9 +57,13 @@ pub(super) enum Made {
 // === impl Target ===
 
 impl<'a> Target<'a> {
-    fn plan(&self, families: &'a [IpFamily], addresses: &'a [String]) -> Plan<'a> {
+    fn plan(&self, traffic: Option<&'a str>, families: &'a [IpFamily], addresses: &'a [String]) -> Plan<'a> {
         let Target { key, import, definition, name } = *self;
-        Plan { key, name, definition: &definition.uid, spec: &import.spec, families, addresses }
+        Plan { key, name, definition: &definition.uid, spec: &import.spec, traffic, families, addresses }
+    }
+
+    fn wanted_traffic(&self) -> Option<&'a str> {
+        self.import.spec.traffic_distribution.as_deref()
     }
 }
 
@@ -92,7 +96,8 @@ impl Agent {
             let of_given: Vec<_> = given.iter().filter_map(|address| family(address)).collect();
             let families = if wanted.is_empty() && given.len() > 1 { of_given } else { families };
             let turns = there.as_ref().is_some_and(|there| turns(there, &import.spec));
-            match self.attempt(there, &target.plan(&families, &given)).await {
+            let traffic = self.lacking.lock().traffic(target.wanted_traffic(), Instant::now());
+            match self.attempt(there, &target.plan(traffic, &families, &given)).await {
                 Ok(service) => {
                     if turns {
                         self.note_new_type(target).await;
@@ -101,6 +106,10 @@ impl Agent {
                     return Ok(Made::There(service, missing));
                 }
                 Err(kube::Error::Api(status)) if status.code == 422 => {
+                    if self.lacking.lock().learn_traffic(&status.message, traffic, Instant::now()) {
+                        tracing::info!(import = %key, "this cluster does not know its trafficDistribution: {}", status.message);
+                        continue;
+                    }
                     if let Some(made) = self.refused(target, &mut given, status).await? {
                         return Ok(made);
                     }
@@ -216,7 +225,8 @@ impl Agent {
         let Target { import, name, .. } = *target;
         let asked = import.spec.ips.join(", ");
         let given = service.spec.as_ref().and_then(|spec| spec.cluster_ips.clone()).unwrap_or_default();
-        let why = match self.objection(&fresh(&target.plan(&[], &import.spec.ips))).await {
+        let traffic = self.lacking.lock().traffic(target.wanted_traffic(), Instant::now());
+        let why = match self.objection(&fresh(&target.plan(traffic, &[], &import.spec.ips))).await {
             Some(objection) => objection.message,
             None => {
                 "an address stays for the life of its Service: delete the Service to change it".to_owned()

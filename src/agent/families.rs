@@ -1,4 +1,5 @@
-//! Families that this cluster has no Service addresses of, as far as its API server refused them.
+//! Families that this cluster has no Service addresses of, and preferences of near endpoints that it does not know, as far as its API server
+//! refused them.
 //!
 //! A cluster can get them later, and no API tells so in all releases of Kubernetes. So what was refused is tried again when a Service is
 //! seen that has such an address, and after a while, when an import is looked at anyway.
@@ -17,9 +18,20 @@ const WHILE: Duration = Duration::from_secs(600);
 /// What an API server says of a family that it has no addresses of.
 const NOT_CONFIGURED: &str = "not configured on this cluster";
 
-/// Families that were refused, and when.
+/// What an API server says first of a preference that it does not know.
+const TRAFFIC: &str = "spec.trafficDistribution: Unsupported value";
+/// The preference of near endpoints that all releases know.
+const CLOSE: &str = "PreferClose";
+/// As many words are remembered: users' own imports may have any.
+const WORDS: usize = 16;
+
+/// What was refused, and when.
 #[derive(Debug, Default)]
-pub(super) struct Lacking(BTreeMap<IpFamily, Instant>);
+pub(super) struct Lacking {
+    families: BTreeMap<IpFamily, Instant>,
+    /// Preferences of near endpoints.
+    words: BTreeMap<String, Instant>,
+}
 
 // === impl Lacking ===
 
@@ -30,25 +42,47 @@ impl Lacking {
         let mut learnt = false;
         for family in [IpFamily::V4, IpFamily::V6].into_iter().filter(refused) {
             learnt |= !self.has(family, now);
-            self.0.insert(family, now);
+            self.families.insert(family, now);
         }
         learnt
     }
 
+    /// Learns from the refusal of a Service with such a preference; says whether there was something to learn.
+    pub(super) fn learn_traffic(&mut self, refusal: &str, asked: Option<&str>, now: Instant) -> bool {
+        let Some(asked) = asked.filter(|_| refusal.contains(TRAFFIC)) else { return false };
+        self.words.retain(|_, since| now.saturating_duration_since(*since) < WHILE);
+        if self.words.contains_key(asked) {
+            return false;
+        }
+        if self.words.len() >= WORDS {
+            self.words.clear();
+        }
+        self.words.insert(asked.to_owned(), now);
+        true
+    }
+
+    /// The preference that comes next to what is wanted, of those that the cluster knows.
+    pub(super) fn traffic<'a>(&self, wanted: Option<&'a str>, now: Instant) -> Option<&'a str> {
+        let refused = |word: &&str| {
+            self.words.get(*word).is_some_and(|since| now.saturating_duration_since(*since) < WHILE)
+        };
+        [wanted?, CLOSE].into_iter().find(|word| !refused(word))
+    }
+
     /// Forgets what a Service proves wrong; says whether there was something to forget.
     pub(super) fn unlearn(&mut self, service: &Service) -> bool {
-        let before = self.0.len();
+        let before = self.families.len();
         let has = |wanted: IpFamily| {
             let mut addresses = service.spec.iter().flat_map(|spec| spec.cluster_ips.iter().flatten());
             addresses.any(|address| family(address) == Some(wanted))
         };
-        self.0.retain(|family, _| !has(*family));
-        self.0.len() < before
+        self.families.retain(|family, _| !has(*family));
+        self.families.len() < before
     }
 
     /// Whether the cluster lacks a family.
     pub(super) fn has(&self, family: IpFamily, now: Instant) -> bool {
-        self.0.get(&family).is_some_and(|since| now.saturating_duration_since(*since) < WHILE)
+        self.families.get(&family).is_some_and(|since| now.saturating_duration_since(*since) < WHILE)
     }
 }
 
@@ -80,6 +114,30 @@ mod tests {
             !lacking.unlearn(&service(&["fd00::1"])),
             "everything is looked at once, not for each such Service"
         );
+    }
+
+    #[test]
+    fn a_preference_that_was_refused_gives_way_to_the_next_that_the_cluster_may_know() {
+        let refusal = |word: &str| {
+            format!(
+                "Service \"a\" is invalid: spec.trafficDistribution: Unsupported value: \"{word}\": supported values: \"x\""
+            )
+        };
+        let now = Instant::now();
+        let mut lacking = Lacking::default();
+        let near = Some("PreferSameNode");
+        assert_eq!((lacking.traffic(near, now), lacking.traffic(None, now)), (near, None));
+        assert!(!lacking.learn_traffic(REFUSAL, near, now), "it is about something else");
+        assert!(lacking.learn_traffic(&refusal("PreferSameNode"), near, now));
+        assert_eq!(lacking.traffic(near, now), Some(CLOSE));
+        assert!(!lacking.learn_traffic(&refusal("PreferSameNode"), near, now), "nothing new");
+        assert!(lacking.learn_traffic(&refusal(CLOSE), Some(CLOSE), now));
+        assert_eq!(lacking.traffic(near, now), None);
+        assert_eq!(lacking.traffic(near, now + WHILE), near, "it is tried again after a while");
+        for word in 0..100 {
+            lacking.learn_traffic(&refusal("any"), Some(&word.to_string()), now);
+        }
+        assert!(lacking.words.len() <= WORDS);
     }
 
     #[test]

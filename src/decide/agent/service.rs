@@ -58,6 +58,8 @@ pub struct Plan<'a> {
     pub definition: &'a str,
     /// What is imported.
     pub spec: &'a ServiceImportSpec,
+    /// Which endpoints it is to prefer, in a word that the cluster knows.
+    pub traffic: Option<&'a str>,
     /// The families that it is to have, as far as the cluster has them; none leaves that to the cluster.
     pub families: &'a [IpFamily],
     /// The addresses that it is to have; none leaves that to the cluster.
@@ -112,7 +114,7 @@ pub fn fresh(plan: &Plan<'_>) -> Service {
             families = vec![first];
         }
     }
-    let mut spec = ServiceSpec { ip_family_policy: policy(families.len()), ..body(plan.spec) };
+    let mut spec = ServiceSpec { ip_family_policy: policy(families.len()), ..body(plan) };
     spec.ip_families = names(&families);
     if headless {
         spec.cluster_ip = Some("None".to_owned());
@@ -138,7 +140,7 @@ pub fn corrected(there: &Service, plan: &Plan<'_>) -> Option<Service> {
         cluster_ips: live.cluster_ips.clone(),
         ip_families: live.ip_families.clone(),
         ip_family_policy: live.ip_family_policy.clone(),
-        ..body(plan.spec)
+        ..body(plan)
     };
     let families = kept_families(&live, plan.families);
     if families != families_of(&live) {
@@ -227,7 +229,8 @@ fn marked(metadata: ObjectMeta, plan: &Plan<'_>) -> ObjectMeta {
 }
 
 /// What an import says of its Service, in a Service's own words and with what an API server would add.
-fn body(import: &ServiceImportSpec) -> ServiceSpec {
+fn body(plan: &Plan<'_>) -> ServiceSpec {
+    let import = plan.spec;
     let ports = import.ports.iter().map(|port| ServicePort {
         name: port.name.clone(),
         protocol: Some(port.protocol.clone().unwrap_or_else(|| "TCP".to_owned())),
@@ -250,7 +253,7 @@ fn body(import: &ServiceImportSpec) -> ServiceSpec {
         internal_traffic_policy: Some(
             import.internal_traffic_policy.clone().unwrap_or_else(|| "Cluster".to_owned()),
         ),
-        traffic_distribution: import.traffic_distribution.clone(),
+        traffic_distribution: plan.traffic.map(str::to_owned),
         ..ServiceSpec::default()
     }
 }

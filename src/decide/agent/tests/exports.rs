@@ -42,6 +42,7 @@ fn a_derived_service_cannot_be_exported_and_a_users_clone_of_one_can() {
         name: "derived-serve",
         definition: "uid",
         spec: &imported.spec,
+        traffic: None,
         families: &[],
         addresses: &[],
     };

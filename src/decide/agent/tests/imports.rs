@@ -36,6 +36,7 @@ fn with<T>(
         name: "derived-serve",
         definition: "one",
         spec: &import.spec,
+        traffic: import.spec.traffic_distribution.as_deref(),
         families,
         addresses,
     })
