@@ -14,8 +14,8 @@ use crate::{
     api::{ServiceImport, names::event},
     decide::{
         agent::{
-            import::{Addresses, addresses, not_supported, pending, wanted_families},
-            service::{Plan, corrected, family, fresh, is_derived, is_headless, must_go, turns},
+            import::{Addresses, addresses, is_served_by, not_supported, pending, wanted_families},
+            service::{Plan, corrected, family, fresh, is_headless, must_go, turns},
         },
         condition::Verdict,
         definition::Definition,
@@ -88,7 +88,7 @@ impl Agent {
                 return Ok(Made::Not(not_supported(&wanted)));
             }
             let there = self.seen.lock().services.get(key.namespace.as_str(), name);
-            let there = there.filter(|service| is_derived(service).as_ref() == Some(key));
+            let there = there.filter(|service| is_served_by(key, Some(import), service));
             if there.as_ref().is_some_and(|service| service.metadata.deletion_timestamp.is_some()) {
                 let words = format!("Service {name} is being deleted; it is made again then");
                 return Ok(Made::Not(pending(words)));

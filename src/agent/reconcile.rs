@@ -14,9 +14,9 @@ use crate::{
     api::{ServiceExport, ServiceImport, names::kubernetes},
     decide::{
         agent::{
-            import::{announced, is_by_hand},
+            import::{announced, is_by_hand, is_served_by},
             own,
-            service::{Holder, is_derived},
+            service::Holder,
             slices::{is_own, is_source},
         },
         definition::Definition,
@@ -84,7 +84,7 @@ impl Look {
         let found = self.candidates.iter().find(|(candidate, _)| candidate == name);
         match found.and_then(|(_, service)| service.as_ref()) {
             None => Holder::Free,
-            Some(service) if is_derived(service).as_ref() == Some(key) => Holder::Ours,
+            Some(service) if self.is_derived(key, service) => Holder::Ours,
             Some(_) => Holder::Foreign,
         }
     }
@@ -92,7 +92,15 @@ impl Look {
     /// The derived Services of the import; there is one, but for a moment.
     pub(super) fn derived(&self, key: &ServiceKey) -> Vec<Arc<Service>> {
         let services = self.candidates.iter().filter_map(|(_, service)| service.as_ref());
-        services.filter(|service| is_derived(service).as_ref() == Some(key)).cloned().collect()
+        services.filter(|service| self.is_derived(key, service)).cloned().collect()
+    }
+
+    fn is_derived(&self, key: &ServiceKey, service: &Service) -> bool {
+        let import = match &self.import {
+            Sight::There(import) => Some(&**import),
+            Sight::Unknown | Sight::Absent => None,
+        };
+        is_served_by(key, import, service)
     }
 
     /// The slices of the Service itself, and whatever else is called so.

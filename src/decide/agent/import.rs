@@ -2,14 +2,20 @@
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::service::{families_of, family, is_headless};
+use super::service::{families_of, family, is_derived, is_headless, is_unproven};
 use crate::{
     api::{
         ServiceImport,
         mcs::{EndpointSliceObjects, ServiceImportType},
         names::{annotation, condition, label, mcs, reason},
     },
-    decide::{condition::Verdict, merge::IpFamily},
+    decide::{
+        condition::Verdict,
+        copy::{ObjectKey, Ownership, ownership},
+        exchange::import_kind,
+        ids::ServiceKey,
+        merge::IpFamily,
+    },
 };
 
 /// Which addresses a derived Service is to get when it is made.
@@ -36,9 +42,14 @@ pub struct Announcement {
     pub families: Vec<String>,
 }
 
-/// Whether a ServiceImport is a user's own, not the hub's.
+/// Whether a ServiceImport is a user's own, not a hub's: that is said by an origin that names the object itself, which a clone's does not.
 pub fn is_by_hand(import: &ServiceImport) -> bool {
-    !import.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::HUB))
+    let Some(annotations) = &import.metadata.annotations else { return true };
+    let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
+    let (namespace, name) = (text(&import.metadata.namespace), text(&import.metadata.name));
+    let itself = ObjectKey { kind: import_kind(), namespace, name };
+    // Which hub's does not matter here.
+    matches!(ownership(annotations, &itself, ""), Ownership::None)
 }
 
 fn note<'a>(import: &'a ServiceImport, key: &str) -> Option<&'a str> {
@@ -48,6 +59,23 @@ fn note<'a>(import: &'a ServiceImport, key: &str) -> Option<&'a str> {
 /// The Service that a ServiceImport says it is served by.
 pub fn announced(import: &ServiceImport) -> Option<&str> {
     note(import, mcs::DERIVED_SERVICE)
+}
+
+/// Whether a Service is the derived one of an import. One that lost its proof is told by what the import says of it, its name and addresses,
+/// and by the label that it still has.
+pub fn is_served_by(key: &ServiceKey, import: Option<&ServiceImport>, service: &Service) -> bool {
+    let told = |import: &ServiceImport| {
+        let there = service.spec.iter().flat_map(|spec| spec.cluster_ips.iter().flatten());
+        let (there, kept): (Vec<_>, _) = (there.collect(), kept(import));
+        let labels = service.metadata.labels.as_ref();
+        is_unproven(service)
+            && service.metadata.namespace == import.metadata.namespace
+            && service.metadata.name.as_deref() == announced(import)
+            && labels.and_then(|labels| labels.get(label::IMPORT)).is_some_and(|of| of == key.name.as_str())
+            && !kept.is_empty()
+            && there.into_iter().eq(&kept)
+    };
+    is_derived(service).as_ref() == Some(key) || import.is_some_and(told)
 }
 
 /// The families that are wanted, the preferred one first; none where nothing is said.

@@ -75,6 +75,11 @@ pub fn is_derived(service: &Service) -> Option<ServiceKey> {
     itself.then(|| ServiceKey::parse(&proof.namespace, &proof.import).ok())?
 }
 
+/// Whether a Service has no word of which import it is derived from, or none that can be read.
+pub fn is_unproven(service: &Service) -> bool {
+    proof(service).is_none()
+}
+
 /// The UID of the definition of ServiceImports when a derived Service was made.
 pub fn definition(service: &Service) -> Option<String> {
     proof(service).map(|proof| proof.definition)

@@ -1,6 +1,7 @@
 //! What serves a ServiceImport, and what is said on it.
 
 use k8s_openapi::api::core::v1::Service;
+use kube::core::ObjectMeta;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -12,10 +13,15 @@ use crate::{
     },
     decide::{
         agent::{
-            import::{Addresses, addresses, announcement, is_by_hand, obstacle, wanted_families},
+            import::{
+                Addresses, addresses, announcement, is_by_hand, is_served_by, obstacle, wanted_families,
+            },
             service::{Holder, Plan, choose, corrected, definition, fresh, is_derived, must_go},
         },
+        copy::Origin,
         derived::{hashed_name, is_name},
+        exchange::{import_kind, object_key},
+        ids::ServiceKey,
         merge::IpFamily,
     },
 };
@@ -40,6 +46,12 @@ fn with<T>(
         families,
         addresses,
     })
+}
+
+/// What a hub writes on an import that it made, of that name.
+fn origin(name: &str) -> String {
+    let object = object_key(import_kind(), &ServiceKey::parse("shop", name).unwrap());
+    Origin { hub: "id".into(), template: "t".into(), crd: None, object }.text()
 }
 
 /// A Service as an API server gives it back.
@@ -200,7 +212,7 @@ fn addresses_are_the_users_those_of_before_or_any() {
     assert!(matches!(addresses(&told, &[]), Addresses::Kept(_)), "we said so ourselves");
     told.spec.ips = vec!["10.0.0.99".to_owned()];
     assert_eq!(addresses(&told, &[]), Addresses::Preset(vec!["10.0.0.99".to_owned()]));
-    told.metadata.labels = Some([(label::HUB.to_owned(), "id".to_owned())].into());
+    told.metadata.annotations.get_or_insert_default().insert(annotation::ORIGIN.to_owned(), origin("serve"));
     assert!(matches!(addresses(&told, &[]), Addresses::Kept(_)), "nobody presets the hub's");
 }
 
@@ -222,7 +234,7 @@ fn an_announcement_is_made_once_and_leaves_a_users_addresses() {
 #[test]
 fn an_import_that_becomes_headless_loses_its_addresses_and_remembers_them() {
     let flipped = import(json!({
-        "metadata": { "labels": { label::HUB: "id" }, "annotations": { annotation::CLUSTER_IPS: "10.0.0.7" } },
+        "metadata": { "annotations": { annotation::CLUSTER_IPS: "10.0.0.7", annotation::ORIGIN: origin("serve") } },
         "spec": { "type": "Headless", "ips": ["10.0.0.7"] },
     }));
     let said = announcement(&flipped, &live(&flipped));
@@ -233,13 +245,60 @@ fn an_import_that_becomes_headless_loses_its_addresses_and_remembers_them() {
 #[test]
 fn families_are_the_hubs_or_the_users() {
     let hubs = import(json!({ "metadata": {
-        "labels": { label::HUB: "id" }, "annotations": { annotation::IP_FAMILIES: "IPv6,IPv4" },
+        "annotations": { annotation::IP_FAMILIES: "IPv6,IPv4", annotation::ORIGIN: origin("serve") },
     }, "spec": { "ipFamilies": ["IPv4"] } }));
     assert!(!is_by_hand(&hubs));
     assert_eq!(wanted_families(&hubs), [IpFamily::V6, IpFamily::V4]);
     let users = import(json!({ "spec": { "ipFamilies": ["IPv4", "IPv4", "what"] } }));
     assert!(is_by_hand(&users));
     assert_eq!(wanted_families(&users), [IpFamily::V4]);
+}
+
+#[test]
+fn an_origin_that_names_the_import_itself_says_whose_it_is_and_no_label_does() {
+    let with = |labels: serde_json::Value, origin: Option<String>| {
+        is_by_hand(&import(
+            json!({ "metadata": { "labels": labels, "annotations": { annotation::ORIGIN: origin } } }),
+        ))
+    };
+    let label = || json!({ label::HUB: "id" });
+    assert!(!with(json!({}), Some(origin("serve"))));
+    assert!(!with(json!({}), Some(r#"{"format":9}"#.to_owned())), "a newer release's");
+    assert!(
+        with(label(), None) && with(label(), Some(origin("other"))) && with(label(), Some("?".to_owned()))
+    );
+}
+
+#[test]
+fn a_service_that_lost_its_proof_is_still_the_one_that_the_import_announces() {
+    let told = |more: serde_json::Value| {
+        let mut object = json!({ "metadata": { "annotations": {
+            mcs::DERIVED_SERVICE: "derived-serve", annotation::CLUSTER_IPS: "10.0.0.7",
+        } } });
+        json_patch::merge(&mut object, &more);
+        import(object)
+    };
+    let mut bare = live(&import(json!({})));
+    bare.metadata.annotations = None;
+    assert_eq!(is_derived(&bare), None);
+    let is = |import: &ServiceImport, service: &Service| is_served_by(&key(), Some(import), service);
+    assert!(is(&told(json!({})), &bare) && !is_served_by(&key(), None, &bare));
+    assert!(is_derived(&change(&told(json!({})), &bare).unwrap()).is_some(), "it is marked again");
+    for other in [
+        json!({ mcs::DERIVED_SERVICE: "derived-other" }),
+        json!({ annotation::CLUSTER_IPS: "10.0.0.8" }),
+        json!({ annotation::CLUSTER_IPS: null }),
+        json!({ mcs::DERIVED_SERVICE: null }),
+    ] {
+        assert!(!is(&told(json!({ "metadata": { "annotations": other.clone() } })), &bare), "{other}");
+    }
+    let unlabelled =
+        Service { metadata: ObjectMeta { labels: None, ..bare.metadata.clone() }, ..bare.clone() };
+    assert!(!is(&told(json!({})), &unlabelled));
+    let mut clone = live(&import(json!({})));
+    clone.metadata.name = Some("derived-serve2".to_owned());
+    let points = told(json!({ "metadata": { "annotations": { mcs::DERIVED_SERVICE: "derived-serve2" } } }));
+    assert!(!is(&points, &clone), "its proof names another");
 }
 
 #[test]
