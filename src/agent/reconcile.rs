@@ -25,6 +25,7 @@ use crate::{
         merge::ServiceSpec,
     },
     shell::{
+        clock,
         queue::Done,
         trouble::{Trouble, trouble},
     },
@@ -169,13 +170,18 @@ impl Agent {
             Err(e) => (Exported::Unknown, Some(e)),
         };
         // A port that changes its name is first served under both, then the derived Service changes, then the old name goes.
-        self.write_own(key, &exported).await?;
+        let own_failed = match self.write_own(key, &exported).await {
+            Ok(_) => None,
+            // What is refused as it is would keep the import from being served for ever.
+            Err(e) if matches!(trouble(&e), Trouble::Object | Trouble::Forbidden) => Some(e),
+            Err(e) => return Err(e),
+        };
         let done = self.import(key, &look).await?;
-        self.write_own(key, &exported).await?;
-        match export_failed {
-            Some(e) => Err(e),
-            None => Ok(done),
+        if let Some(e) = export_failed.or(own_failed) {
+            return Err(e);
         }
+        let own = self.write_own(key, &exported).await?;
+        Ok(if done == Done::Well { own } else { done })
     }
 
     /// What is seen of a service; none before all Services and slices are.
@@ -201,24 +207,33 @@ impl Agent {
     }
 
     /// Sees to the imported slices of this cluster's own endpoints, once the derived Service is announced.
-    async fn write_own(&self, key: &ServiceKey, exported: &Exported) -> kube::Result<()> {
+    async fn write_own(&self, key: &ServiceKey, exported: &Exported) -> kube::Result<Done> {
         // The import may have been written just now.
-        let Some(look) = self.look(key) else { return Ok(()) };
-        let (Sight::There(import), Some(cluster)) = (&look.import, &look.cluster) else { return Ok(()) };
+        let Some(look) = self.look(key) else { return Ok(Done::Well) };
+        let (Sight::There(import), Some(cluster)) = (&look.import, &look.cluster) else {
+            return Ok(Done::Well);
+        };
         let wanted = match exported {
-            Exported::Unknown => return Ok(()),
+            Exported::Unknown => return Ok(Done::Well),
             Exported::Nothing => Vec::new(),
             Exported::Something(service, sources) => {
-                if is_by_hand(import) || !own::is_source(import, cluster) {
-                    return self.write_slices(Vec::new(), &look.own(key)).await;
+                let by_hand = is_by_hand(import);
+                if by_hand || !own::is_source(import, cluster) {
+                    let ours = look.own(key);
+                    // One that the hub made again says later what it is made of.
+                    let unsaid = own::unsaid(import, clock::now()).filter(|_| !by_hand && !ours.is_empty());
+                    if let Some(left) = unsaid {
+                        return Ok(Done::After(left));
+                    }
+                    return self.write_slices(Vec::new(), &ours).await.map(|()| Done::Well);
                 }
                 let derived = look.derived(key).into_iter();
                 let derived = derived.filter(|service| service.metadata.name.as_deref() == announced(import));
                 // Without one it is being made, or made again.
-                let Some(derived) = derived.last() else { return Ok(()) };
+                let Some(derived) = derived.last() else { return Ok(Done::Well) };
                 own::imported(key, cluster, &derived, service, import, sources)
             }
         };
-        self.write_slices(wanted, &look.own(key)).await
+        self.write_slices(wanted, &look.own(key)).await.map(|()| Done::Well)
     }
 }

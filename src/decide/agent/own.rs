@@ -1,6 +1,11 @@
 //! What an import serves of this cluster's own endpoints, where a cluster imports what it exports.
 
-use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::{core::v1::Service, discovery::v1::EndpointSlice},
+    jiff::Timestamp,
+};
 
 use super::{export::exported, service::is_headless};
 use crate::{
@@ -12,6 +17,9 @@ use crate::{
         ports::{Port, PortKey},
     },
 };
+
+/// As long a hub may take until it says of an import that it made of which clusters that is.
+const UNSAID: Duration = Duration::from_secs(60);
 
 /// Under which names this cluster's ports are served: as other clusters serve them, where the hub tells which that are or where they fit the
 /// import. A port that the derived Service still has under the name before is served under both: the Service changes only then.
@@ -45,6 +53,15 @@ fn port(port: &mcs::ServicePort) -> Option<Port> {
 pub fn is_source(import: &ServiceImport, cluster: &ClusterName) -> bool {
     let clusters = import.status.iter().flat_map(|status| &status.clusters);
     clusters.into_iter().any(|source| source.cluster == cluster.as_str())
+}
+
+/// For how long it is not known yet whether an import has endpoints of this cluster: a hub makes it first, and says then of which clusters.
+/// None once it said so, or would have.
+pub fn unsaid(import: &ServiceImport, now: Timestamp) -> Option<Duration> {
+    let said = import.status.as_ref().is_some_and(|status| !status.clusters.is_empty());
+    let made = import.metadata.creation_timestamp.as_ref().filter(|_| !said)?.0;
+    let left = UNSAID.saturating_sub(Duration::try_from(now.duration_since(made)).unwrap_or_default());
+    (!left.is_zero()).then_some(left)
 }
 
 /// The imported slices of this cluster's own endpoints.

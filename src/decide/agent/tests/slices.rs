@@ -306,3 +306,17 @@ fn the_change_that_a_slice_was_written_for_is_on_it_and_never_a_reason_to_write(
     let steps = next(&made(&[original("a", 3)], 100), &there).into_iter().map(|step| step.stamped(&later));
     assert_eq!(Change::of(&after(&there, steps.collect())[0]), Some(later));
 }
+
+#[test]
+fn an_import_that_was_just_made_says_for_a_while_nothing_of_whose_endpoints_it_has() {
+    let now = "2026-01-01T00:00:10Z".parse().unwrap();
+    let made = |at: &str, clusters: Value| {
+        let more = json!({ "metadata": { "creationTimestamp": at }, "status": { "clusters": clusters } });
+        own::unsaid(&import(more), now).map(|left| left.as_secs())
+    };
+    assert_eq!(made("2026-01-01T00:00:00Z", json!([])), Some(50));
+    assert_eq!(made("2026-01-01T00:00:30Z", json!([])), Some(60), "by another clock");
+    assert_eq!(made("2025-12-31T23:59:00Z", json!([])), None);
+    assert_eq!(made("2026-01-01T00:00:00Z", json!([{ "cluster": "b" }])), None);
+    assert_eq!(own::unsaid(&import(json!({})), now), None);
+}
