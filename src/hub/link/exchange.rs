@@ -1,6 +1,6 @@
 //! One service in one member: the conditions of its export, its ServiceImport, and the slices of other clusters that belong to it.
 
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, mem::discriminant, time::Duration};
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
@@ -284,10 +284,18 @@ impl Session {
                     }
                 }
             }
+        // What the member lets us do to none of them is tried once.
+        let mut denied = Vec::new();
         }
+            if denied.contains(&discriminant(step)) {
+                continue;
+            }
         first.map(|()| another)
     }
 
+                    if matches!(&failure, Failure::Request(error) if trouble(error) == Trouble::Forbidden) {
+                        denied.push(discriminant(step));
+                    }
     /// Takes a step for a slice; says whether the plan is another then.
     async fn step(&self, key: &ServiceKey, step: &SliceStep) -> Result<bool, Failure> {
         let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), key.namespace.as_str());
