@@ -77,39 +77,50 @@ impl Session {
             return Ok(None);
         }
         let mut done = Some(Done::Well);
+        // What fails is told at the end: endpoints do not wait for it.
+        let mut failed = None;
         if let Some((uid, conditions)) = &plan.export {
-            self.write_conditions(key, version, uid, conditions).await?;
+            kept(&mut failed, self.write_conditions(key, version, uid, conditions).await)?;
         }
         match &plan.import {
             ImportStep::Nothing => drop(self.going.lock().remove(key)),
             ImportStep::Apply(object) => {
                 self.going.lock().remove(key);
-                self.apply_import(key, version, object, plan.makes_namespace).await?;
-                done = None;
+                let applied = self.apply_import(key, version, object, plan.makes_namespace).await;
+                if kept(&mut failed, applied)?.is_some() {
+                    done = None;
+                }
             }
             ImportStep::Delete { uid, origin, why } => {
-                match self.delete_import(key, version, (uid, origin, *why)).await? {
+                let deleted = self.delete_import(key, version, (uid, origin, *why)).await;
+                match kept(&mut failed, deleted)? {
                     // The grace is for its address; endpoints that nobody exports any more go at once.
-                    Some(wait) => done = Some(Done::After(wait)),
-                    None => return Ok(None),
+                    Some(Some(wait)) => done = Some(Done::After(wait)),
+                    Some(None) => return Ok(None),
+                    None => {}
                 }
             }
         }
         if let Some((uid, clusters)) = &plan.clusters {
             let clusters: Vec<_> = clusters.iter().map(|name| json!({ "cluster": name.as_str() })).collect();
-            self.write_import_status(key, version, uid, &json!({ "clusters": clusters })).await?;
+            let status = json!({ "clusters": clusters });
+            kept(&mut failed, self.write_import_status(key, version, uid, &status).await)?;
         }
         if let Some((uid, said)) = &plan.users {
             let before = self.engine.look_exchange(|exchange| exchange.said_on(&self.name, key));
             let said = said.iter().map(|said| said.dated(before.as_slice(), None, clock::now()));
             let conditions: Vec<_> = said.collect();
-            self.write_import_status(key, version, uid, &json!({ "conditions": conditions })).await?;
+            let status = json!({ "conditions": conditions });
+            kept(&mut failed, self.write_import_status(key, version, uid, &status).await)?;
         }
-        if self.take_steps(key, &plan.slices).await? {
+        if kept(&mut failed, self.take_steps(key, &plan.slices).await)? == Some(true) {
             done = None;
         }
         if done.is_some() {
             self.link_answered();
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
         }
         if plan.doubted.is_some() {
             return Err(Failure::Said(format!(
@@ -273,10 +284,18 @@ impl Session {
     /// the plan is another then.
     async fn take_steps(&self, key: &ServiceKey, steps: &[SliceStep]) -> Result<bool, Failure> {
         let (mut another, mut first) = (false, Ok(()));
+        // What the member lets us do to none of them is tried once.
+        let mut denied = Vec::new();
         for step in steps {
+            if denied.contains(&discriminant(step)) {
+                continue;
+            }
             match self.step(key, step).await {
                 Ok(now) => another |= now,
                 Err(failure) => {
+                    if matches!(&failure, Failure::Request(error) if trouble(error) == Trouble::Forbidden) {
+                        denied.push(discriminant(step));
+                    }
                     let ends = !failure.is_of_one_object();
                     first = first.and(Err(failure));
                     if ends {
@@ -284,18 +303,10 @@ impl Session {
                     }
                 }
             }
-        // What the member lets us do to none of them is tried once.
-        let mut denied = Vec::new();
         }
-            if denied.contains(&discriminant(step)) {
-                continue;
-            }
         first.map(|()| another)
     }
 
-                    if matches!(&failure, Failure::Request(error) if trouble(error) == Trouble::Forbidden) {
-                        denied.push(discriminant(step));
-                    }
     /// Takes a step for a slice; says whether the plan is another then.
     async fn step(&self, key: &ServiceKey, step: &SliceStep) -> Result<bool, Failure> {
         let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), key.namespace.as_str());
@@ -391,6 +402,18 @@ impl Session {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+}
+
+/// What was done, if it was. The first failure that is one object's own is kept; what concerns the link as a whole ends everything.
+fn kept<T>(failed: &mut Option<Failure>, result: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match result {
+        Ok(done) => Ok(Some(done)),
+        Err(failure) if failure.is_of_one_object() => {
+            failed.get_or_insert(failure);
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
     }
 }
 
