@@ -267,9 +267,12 @@ impl Session {
                 Ok(Event::Apply(object)) => self.take(seen, object),
                 Ok(Event::Delete(object)) => {
                     if let Some(custom) = custom
-                        && self.definition(custom.kind).await.is_none()
+                        && self
+                            .definition(custom.kind)
+                            .await
+                            .is_none_or(|definition| definition.uid != custom.uid)
                     {
-                        // The whole kind goes: that says nothing of what it had.
+                        // The whole kind goes, or went and was made anew: that says nothing of what it had.
                         return;
                     }
                     self.lose_one(seen, &object);
