@@ -32,6 +32,7 @@ use crate::{
         ids::ServiceKey,
         select::GroupKind,
     },
+    shell::trouble::{Trouble, trouble},
 };
 
 /// Between two looks whether a kind is there.
@@ -245,6 +246,9 @@ impl Session {
                     self.take(seen, object);
                 }
                 Ok(Event::InitDone) if later.is_none() => {
+                    if seen.part == Part::Sources {
+                        self.look_for_sources(&mut listed).await;
+                    }
                     self.note(seen.part, |exchange| {
                         if let Some(custom) = custom {
                             exchange.define(&self.name, seen.part, custom.uid);
@@ -275,6 +279,14 @@ impl Session {
                         // The whole kind goes, or went and was made anew: that says nothing of what it had.
                         return;
                     }
+                    if seen.part == Part::Sources {
+                        let key = self.engine.look_exchange(|exchange| (seen.key)(exchange, self, &object));
+                        if let Some(key) = key
+                            && self.still_has_source(&key, &object.name_any()).await
+                        {
+                            continue;
+                        }
+                    }
                     self.lose_one(seen, &object);
                 }
                 Err(e) => {
@@ -283,6 +295,36 @@ impl Session {
                         return;
                     }
                 }
+            }
+        }
+    }
+
+    /// Adds to the source slices that were listed by their label what is there without it.
+    async fn look_for_sources(&self, listed: &mut Listed) {
+        let missing =
+            self.engine.look_exchange(|exchange| exchange.unlisted(&self.name, Part::Sources, listed));
+        for (key, name) in missing {
+            if self.still_has_source(&key, &name).await {
+                listed.insert((key, name));
+            }
+        }
+    }
+
+    /// Whether a source slice that a watch by its label no longer shows is there all the same: somebody took the label off, and the agent
+    /// puts it back. Of what is not exported any more it does not matter.
+    async fn still_has_source(&self, key: &ServiceKey, name: &str) -> bool {
+        if self.engine.look_exchange(|exchange| exchange.export(&self.name, key).is_none()) {
+            return false;
+        }
+        let api: Api<EndpointSlice> = Api::namespaced(self.writer.clone(), key.namespace.as_str());
+        loop {
+            match api.get_metadata_opt(name).await {
+                Ok(found) => {
+                    return found.is_some_and(|slice| slice.metadata.deletion_timestamp.is_none());
+                }
+                // It ends with the session, which a link that stays down ends.
+                Err(e) if trouble(&e) == Trouble::Link => tokio::time::sleep(SOON).await,
+                Err(_) => return false,
             }
         }
     }
