@@ -128,12 +128,12 @@ mod tests {
     fn view(clusters: &[&str]) -> View {
         let mut view = View::new("tombolo-system");
         for (second, name) in clusters.iter().enumerate() {
-            see(&mut view, name, second, json!({}));
+            see(&mut view, name, second, &json!({}));
         }
         view
     }
 
-    fn see(view: &mut View, name: &str, second: usize, annotations: serde_json::Value) {
+    fn see(view: &mut View, name: &str, second: usize, annotations: &serde_json::Value) {
         let made = format!("2026-01-01T00:00:{second:02}Z");
         let cluster = json!({
             "metadata": { "name": name, "uid": name, "creationTimestamp": made, "annotations": annotations },
@@ -208,18 +208,18 @@ mod tests {
         let (mut view, mut claims) = (view(&["dead", "new"]), Claims::default());
         assert_eq!(asks(&mut claims, &view, "new", None, &[]), Claimed::Granted, "it never was of any use");
         claims.release(&name("new"));
-        see(&mut view, "dead", 0, json!({ "tombolo.dev/kinds": "ConfigMap" }));
+        see(&mut view, "dead", 0, &json!({ "tombolo.dev/kinds": "ConfigMap" }));
         let open = Claimed::Open(name("dead"));
         assert_eq!(asks(&mut claims, &view, "new", None, &[]), open, "an older release recorded no more");
         see(
             &mut view,
             "dead",
             0,
-            json!({ "tombolo.dev/kinds": "ConfigMap", "tombolo.dev/api-server": "two" }),
+            &json!({ "tombolo.dev/kinds": "ConfigMap", "tombolo.dev/api-server": "two" }),
         );
         assert_eq!(asks(&mut claims, &view, "new", None, &[]), Claimed::Granted, "it led elsewhere");
         claims.release(&name("new"));
-        see(&mut view, "dead", 0, json!({ "tombolo.dev/api-server": "one" }));
+        see(&mut view, "dead", 0, &json!({ "tombolo.dev/api-server": "one" }));
         assert_eq!(asks(&mut claims, &view, "new", None, &[]), open);
         let elsewhere = Unclaimed { elsewhere: [name("dead")].into(), ..Unclaimed::default() };
         let asked = claims.claim(&view, &name("new"), &"one".into(), None, &elsewhere);
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn who_has_an_api_server_on_record_goes_before_older_ones() {
         let (mut view, mut claims) = (view(&["older", "ours"]), Claims::default());
-        see(&mut view, "ours", 1, json!({ "tombolo.dev/api-server": "one" }));
+        see(&mut view, "ours", 1, &json!({ "tombolo.dev/api-server": "one" }));
         assert_eq!(asks(&mut claims, &view, "older", None, &[]), Claimed::Open(name("ours")));
         assert_eq!(asks(&mut claims, &view, "ours", None, &["older"]), Claimed::Granted);
         assert_eq!(asks(&mut claims, &view, "older", None, &[]), Claimed::Refused(name("ours")));
@@ -251,7 +251,7 @@ mod tests {
                 if claims.claim(&view, &name(who), &server.into(), None, &known) == Claimed::Granted {
                     had.insert(server, who);
                     let at = NAMES.iter().position(|name| *name == who).unwrap();
-                    see(&mut view, who, at, json!({ "tombolo.dev/api-server": server }));
+                    see(&mut view, who, at, &json!({ "tombolo.dev/api-server": server }));
                 }
             }
             let mut claims = Claims::default();

@@ -274,23 +274,5 @@ async fn secret_changed(
         }
     }
     // A watch does not end by itself.
-    std::future::pending().await
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::{FutureExt, stream};
-
-    use super::*;
-
-    #[test]
-    fn a_secret_that_changed_between_reading_and_watching_it_is_another_way() {
-        let shown = |version: &str| {
-            let mut secret = PartialObjectMeta::<Secret>::default();
-            secret.metadata.resource_version = Some(version.to_owned());
-            stream::iter([Ok(secret)])
-        };
-        assert!(secret_changed(shown("2"), Some("1")).now_or_never().is_some(), "it was written meanwhile");
-        assert!(secret_changed(shown("1"), Some("1")).now_or_never().is_none(), "it is what was read");
-    }
+    std::future::pending::<()>().await;
 }

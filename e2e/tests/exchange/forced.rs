@@ -1,19 +1,15 @@
-//! Members that leave by `tombolo unjoin --force`, and one that takes its time.
+//! Members that leave by `tombolo unjoin --force`.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use kube::Api;
 use rustix::process::Signal;
 use serde_json::json;
-use tombolo::api::Cluster;
 use tombolo_e2e::{
     bed::Bed,
     fleet::until_ready,
     process::Identity,
-    proxy::{Mode, Proxy},
-    scene::{HUB, PATIENCE, object},
-    wait::until,
+    scene::{HUB, object},
 };
 
 use super::ground::Fleet;
@@ -81,26 +77,4 @@ pub(crate) async fn a_member_that_died_and_is_given_up_is_reached_by_nobody_any_
         scene.find(member, "ConfigMap settings").await?;
     }
     Ok(())
-}
-
-pub(crate) async fn a_member_that_is_slow_leaves_all_the_same(bed: Arc<Bed>) -> Result<()> {
-    let fleet = Fleet::start(bed).await?;
-    let proxy = Proxy::start(fleet.bed.member(2))?;
-    fleet.bed.join("member2", &["--api-endpoint", &proxy.url]).await?;
-    let scene = fleet.scene("shop", &[1, 2]).await?;
-    exported(&scene, 1, HTTP, 1).await?;
-    reaches(&scene, 2, &["member1 http:8080 10.1.0.1"]).await?;
-    // So many requests are made there at last that they take longer than 15 seconds.
-    proxy.set(Mode::Delay(Duration::from_millis(1300)));
-    let (left, said) = unjoin(&fleet.bed, &["member2", "--timeout", "150"]).await?;
-    ensure!(left, "it said {said}");
-    let clusters: Api<Cluster> = Api::all(fleet.bed.hub.client.clone());
-    ensure!(clusters.get_opt("member2").await?.is_none(), "it is still there");
-    scene.is_absent(&[2], "Service derived-serve").await?;
-    until("nothing of join's is left", PATIENCE, async || {
-        let left = fleet.bed.kubectl("member2").run(&["get", "clusterroles", "-o", "name"])?;
-        ensure!(!left.contains("tombolo-hub"), "there are roles: {left}");
-        Ok(())
-    })
-    .await
 }

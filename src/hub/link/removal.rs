@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use crate::{
         api::names::annotation,
+        decide::world::Absence,
         hub::link::tests::{copy, key, session, version},
     };
 
@@ -140,6 +141,7 @@ mod tests {
                 )
             });
             let removal = Removal {
+                why: Absence::LeavingBehindNothing,
                 certain: Certainty::Given,
                 let_go: false,
                 unless_preserved: false,

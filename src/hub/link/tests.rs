@@ -2,16 +2,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use futures::{FutureExt, stream};
 use http::{Method, Request, Response};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Client, Config,
     client::Body,
-    core::{ApiResource, ObjectMeta},
+    core::{ApiResource, ObjectMeta, PartialObjectMeta},
 };
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::{secret_changed, session::Session};
 use crate::{
     api::names::annotation,
     decide::{
@@ -111,4 +113,15 @@ pub(super) fn session(
     let mut session = Session::new(engine, "a".parse().unwrap(), &config, &cluster).unwrap();
     session.writer = client;
     (session, asked)
+}
+
+#[test]
+fn a_secret_that_changed_between_reading_and_watching_it_is_another_way() {
+    let shown = |version: &str| {
+        let mut secret = PartialObjectMeta::<Secret>::default();
+        secret.metadata.resource_version = Some(version.to_owned());
+        stream::iter([Ok(secret)])
+    };
+    assert!(secret_changed(shown("2"), Some("1")).now_or_never().is_some(), "it was written meanwhile");
+    assert!(secret_changed(shown("1"), Some("1")).now_or_never().is_none(), "it is what was read");
 }

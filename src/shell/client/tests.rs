@@ -209,7 +209,7 @@ async fn a_command_is_told_what_admission_warns_of_when_something_is_written_and
         Ok::<_, BoxError>(Response::builder().header(WARNING, "299 - \"beware\"").body(()).unwrap())
     });
     let tell: Tell = |warning| TOLD.lock().push(warning.to_owned());
-    let gate = Gate { inner, fence: None, patience: PATIENCE, tell: Some(tell) };
+    let gate = Gate { inner, fence: None, patience: PATIENCE, member: "".into(), tell: Some(tell) };
     for (method, uri) in [(Method::GET, "/api"), (Method::PATCH, "/api?dryRun=All"), (Method::PATCH, "/api")]
     {
         gate.clone().oneshot(request(&method, uri)).await.unwrap();

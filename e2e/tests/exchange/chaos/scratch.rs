@@ -214,6 +214,7 @@ async fn importer(scene: &Scene) -> Result<()> {
             name: &name,
             definition: definition.as_deref().unwrap_or_default(),
             spec: &import.spec,
+            traffic: import.spec.traffic_distribution.as_deref(),
             families: &wanted_families(import),
             addresses: &import.spec.ips,
         };
