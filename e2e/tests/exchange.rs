@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         2: definitions_deleted_and_made_again_on_the_hub_or_in_a_member_delete_no_derived_service,
         2: a_member_whose_own_users_export_leaves_only_if_forced_and_then_without_derived_services,
         3: a_member_that_died_and_is_given_up_is_reached_by_nobody_any_more,
+        2: exports_whose_definition_an_exporter_loses_and_gets_again_withdraw_nothing,
         2: a_member_that_leaves_keeps_no_derived_service_and_nobody_reaches_it_any_more,
         3: after_random_deaths_services_are_what_the_rules_compute_and_no_address_has_changed,
     ];

@@ -48,6 +48,9 @@ fn main() -> ExitCode {
             //
             one_endpoint_change_is_one_write_and_one_more_in_each_importer,
             imported_slices_that_somebody_edits_or_deletes_are_put_right,
+            a_source_slice_that_loses_its_label_withdraws_nothing_and_gets_it_again,
+            a_derived_service_that_loses_its_annotation_keeps_name_and_address,
+            an_import_of_the_hubs_that_somebody_edits_or_deletes_is_put_right,
             a_slice_that_an_importer_refuses_keeps_no_others_back,
             labels_of_imported_slices_that_somebody_edits_are_put_right_and_keep_nobody_back,
             c5_an_import_that_a_user_made_stays_the_users,

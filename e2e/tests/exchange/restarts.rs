@@ -152,6 +152,31 @@ pub(crate) async fn definitions_deleted_and_made_again_on_the_hub_or_in_a_member
     Ok(())
 }
 
+pub(crate) async fn exports_whose_definition_an_exporter_loses_and_gets_again_withdraw_nothing(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let fleet = Fleet::start(bed).await?;
+    let scene = fleet.scene("shop", &[1, 2]).await?;
+    exported(&scene, 1, HTTP, 1).await?;
+    reaches(&scene, 2, &["member1 http:8080 10.1.0.1"]).await?;
+    let uids = async || -> Result<Vec<Value>> {
+        Ok(picture(&scene, 2).await?.iter().map(|object| object["metadata"]["uid"].clone()).collect())
+    };
+    let before = uids().await?;
+    let kubectl = fleet.bed.kubectl("member1");
+    kubectl.run(&["delete", "crd", "serviceexports.multicluster.x-k8s.io"])?;
+    let crds = format!("{}/../charts/tombolo-agent/crds", env!("CARGO_MANIFEST_DIR"));
+    kubectl.run(&["apply", "--server-side", "-f", &crds])?;
+    kubectl.run(&["wait", "--for=condition=Established", "--timeout=30s", "-f", &crds])?;
+    // Both have seen by then that it exports nothing at the moment.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    ensure!(uids().await? == before, "something was withdrawn");
+    scene.apply(1, [export(), slice(1, HTTP, 2)]).await?;
+    reaches(&scene, 2, &["member1 http:8080 10.1.0.1,10.1.0.2"]).await?;
+    ensure!(uids().await? == before, "something was made anew");
+    Ok(())
+}
+
 pub(crate) async fn a_member_that_leaves_keeps_no_derived_service_and_nobody_reaches_it_any_more(
     bed: Arc<Bed>,
 ) -> Result<()> {

