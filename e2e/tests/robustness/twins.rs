@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::{ByteString, api::core::v1::Secret, jiff::Timestamp};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    core::ObjectMeta,
 };
 use serde_json::json;
 use tombolo::api::Cluster;
@@ -50,21 +52,40 @@ pub(crate) async fn a_second_cluster_for_one_api_server_is_refused_and_costs_no_
     };
 
     let clusters: Api<Cluster> = Api::all(bed.hub.client.clone());
+    // Of Clusters of one second the name decides.
+    let made = clusters.get("member1").await?.creation_timestamp().context("it was made")?;
+    until("a second lies between", PATIENCE, async || {
+        ensure!(Timestamp::now().as_second() > made.0.as_second() + 1, "it does not");
+        Ok(())
+    })
+    .await?;
+    let secrets: Api<Secret> = Api::namespaced(bed.hub.client.clone(), "tombolo-system");
+    let data = secrets.get("member1").await?.data;
+    let metadata = ObjectMeta { name: Some("twins".to_owned()), ..ObjectMeta::default() };
+    let own = Secret { metadata, data: data.clone(), ..Secret::default() };
+    secrets.create(&PostParams::default(), &own).await?;
     for twin in ["aaa", "zzz"] {
         let cluster = serde_json::from_value(json!({
             "metadata": { "name": twin },
             "spec": {
                 "syncMode": "Push", "apiEndpoint": bed.member(1).server,
-                "secretRef": { "namespace": "tombolo-system", "name": "member1" },
+                "secretRef": { "namespace": "tombolo-system", "name": "twins" },
             },
         }))?;
         clusters.create(&PostParams::default(), &cluster).await?;
     }
-    let are_refused = async || {
+    let says_nothing = async || {
+        let none = Patch::Merge(json!({ "status": { "conditions": [] } }));
+        for twin in ["aaa", "zzz"] {
+            clusters.patch_status(twin, &PatchParams::default(), &none).await?;
+        }
+        anyhow::Ok(())
+    };
+    let are_refused = async |for_what: &str| {
         for twin in ["aaa", "zzz"] {
             until(&format!("{twin} is refused"), PATIENCE, async || {
                 let (truth, reason, _) = condition(&bed.hub.client, twin).await?;
-                ensure!(truth == "False" && reason == "ClusterDuplicated", "it says {truth} {reason}");
+                ensure!(truth == "False" && reason == for_what, "it says {truth} {reason}");
                 Ok(())
             })
             .await?;
@@ -72,13 +93,31 @@ pub(crate) async fn a_second_cluster_for_one_api_server_is_refused_and_costs_no_
         tokio::time::sleep(A_WHILE).await;
         nothing_was_lost().await
     };
-    are_refused().await?;
+    are_refused("ClusterDuplicated").await?;
 
     stop(first).await?;
-    let _second = again(&bed, &[]).await?;
+    says_nothing().await?;
+    let second = again(&bed, &[]).await?;
     put(&bed.hub.client, "shop", "object-0", "all", "2").await?;
     until_says(member, "shop", "object-0", "2").await?;
-    are_refused().await?;
+    are_refused("ClusterDuplicated").await?;
+
+    // The one that has it does not answer: whoever may be the same waits.
+    stop(second).await?;
+    says_nothing().await?;
+    let token = |data: &Option<BTreeMap<String, ByteString>>| Patch::Merge(json!({ "data": data }));
+    let mut expired = data.clone();
+    expired.iter_mut().flatten().for_each(|(key, value)| {
+        if key == "token" {
+            *value = ByteString(b"expired".to_vec());
+        }
+    });
+    secrets.patch("member1", &PatchParams::default(), &token(&expired)).await?;
+    let _third = again(&bed, &[]).await?;
+    are_refused("ClusterNotIdentified").await?;
+    secrets.patch("member1", &PatchParams::default(), &token(&data)).await?;
+    fleet::until_ready(&bed.hub.client, "member1", "True").await?;
+    are_refused("ClusterDuplicated").await?;
 
     // The one that is too many goes, and takes nothing along.
     clusters.delete("aaa", &DeleteParams::default()).await?;
