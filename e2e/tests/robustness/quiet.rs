@@ -11,7 +11,7 @@ use kube::{
 use serde_json::json;
 use tombolo_e2e::{audit::Request, bed::Bed, fleet, kubectl::Kubectl, wait::until};
 
-use super::ground::{PATIENCE, again, changes, hub, leads, marks, stop, told, until_quiet};
+use super::ground::{PATIENCE, again, changes, hub, leads, marks, program, stop, told, until_quiet};
 
 /// Everything that is looked at again has been by then.
 const WHILE: Duration = Duration::from_secs(4);
@@ -67,6 +67,21 @@ pub(crate) async fn a_second_pass_writes_nothing(bed: Arc<Bed>) -> Result<()> {
     tokio::time::sleep(WHILE + WHILE).await;
     let after = changes(&bed, &before)?;
     ensure!(after.is_empty(), "new sessions wrote: {}", told(&after));
+
+    let standby =
+        bed.start_hub(&program().await?, "standby", &["--lease-identity=standby".to_owned()]).await?;
+    tokio::time::sleep(WHILE).await;
+    let before = marks(&bed)?;
+    stop(second).await?;
+    until("the other hub leads", PATIENCE, async || {
+        ensure!(leads(&standby).await?, "it does not");
+        Ok(())
+    })
+    .await?;
+    tokio::time::sleep(WHILE).await;
+    let mut after = changes(&bed, &before)?;
+    after.retain(|(_, request)| !concerns_webhook(request));
+    ensure!(after.is_empty(), "a takeover wrote: {}", told(&after));
 
     bed.kubectl("hub").run(&["--namespace=shop", "create", "configmap", "later", "--from-literal=a=b"])?;
     until("it still works", PATIENCE, async || {
