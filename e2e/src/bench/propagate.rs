@@ -41,6 +41,12 @@ const WARM_UP: usize = 10;
 /// What Tombolo still has to tell about the objects before (status of policies) is over by then.
 const REST: Duration = Duration::from_millis(1500);
 
+/// As many pairs it takes to judge by.
+const ENOUGH: usize = 5;
+/// What one object at a time may take, and what a burst has to be worth, beside a bare relay.
+const MOST: f64 = 2.0;
+const LEAST: f64 = 0.5;
+
 /// Flags of the measurement.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -113,7 +119,11 @@ impl Args {
             std::fs::write(path, serde_json::to_string_pretty(&report)?)
                 .context("failed to write the figures")?;
         }
-        Ok(())
+        if pairs.len() < ENOUGH {
+            say(format_args!("{} pairs are too few to judge by: it takes {ENOUGH}", pairs.len()));
+            return Ok(());
+        }
+        judge(&report)
     }
 }
 
@@ -268,6 +278,16 @@ impl Ground {
     }
 }
 
+/// Fails where the target is missed.
+fn judge(report: &Value) -> Result<()> {
+    let [p50, burst] = ["p50_ratio", "burst_ratio"].map(|key| report[key].as_f64().unwrap_or_default());
+    ensure!(
+        p50 <= MOST && burst >= LEAST,
+        "target missed: p50 is {p50:.2} times a bare relay's (at most {MOST}), a burst {burst:.2} times (at least {LEAST})"
+    );
+    Ok(())
+}
+
 fn print(report: &Value) {
     println!("{:<10} {:>8} {:>8} {:>16}", "", "P50 MS", "P99 MS", "BURST, WRITES/S");
     for row in report["rows"].as_array().into_iter().flatten() {
@@ -316,5 +336,17 @@ pub(super) fn map(name: &str) -> ConfigMap {
         },
         data: Some([("key".to_owned(), "value".to_owned())].into()),
         ..ConfigMap::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_is_missed_fails_the_measurement() {
+        let judged = |p50: f64, burst: f64| judge(&json!({ "p50_ratio": p50, "burst_ratio": burst })).is_ok();
+        assert!(judged(1.3, 0.8) && judged(MOST, LEAST));
+        assert!(!judged(2.1, 0.8) && !judged(1.3, 0.4));
     }
 }
