@@ -6,20 +6,24 @@ use std::{
     fmt, fs,
     io::{BufRead, BufReader, Seek, SeekFrom},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{api::coordination::v1::LeaseSpec, jiff::Timestamp};
 use serde::Deserialize;
 
 use crate::{etcd::path, pki::write};
 
-/// What is logged: who did what to which object, once it is done.
+/// What is logged: who did what to which object, once it is done; of Leases, what they say too.
 const POLICY: &str = "
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: Request
+  verbs: [create, update]
+  resources: [{ group: coordination.k8s.io, resources: [leases] }]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
 ";
@@ -78,6 +82,8 @@ pub struct Request {
     pub request_received_timestamp: Timestamp,
     #[serde(rename = "requestURI", default)]
     uri: String,
+    #[serde(default)]
+    request_object: serde_json::Value,
 }
 
 /// Who asked.
@@ -145,6 +151,19 @@ impl Audit {
         Ok(requests)
     }
 
+    /// How long a Lease was nobody's before the last one took it, by what it said itself: from its release on.
+    pub fn handover(&self, lease: &str) -> Result<Duration> {
+        let mut requests = self.since(Mark::default())?;
+        requests.retain(|request| request.object_ref.name == lease);
+        let said: Vec<_> = requests.iter().filter_map(Request::lease).collect();
+        let is_released = |spec: &LeaseSpec| spec.holder_identity.as_deref().is_none_or(str::is_empty);
+        let released = said.iter().rposition(is_released).context("it was never released")?;
+        let taken = said.get(released + 1).context("nobody took it since")?;
+        let (from, to) = (said[released].renew_time.as_ref(), taken.acquire_time.as_ref());
+        let (from, to) = from.zip(to).context("it does not say when")?;
+        Duration::try_from(to.0.duration_since(from.0)).context("it was taken before it was released")
+    }
+
     /// What the hub changed since then, here, Leases and dry runs aside.
     pub fn by_hub(&self, mark: Mark) -> Result<Vec<Request>> {
         let mut requests = self.since(mark)?;
@@ -182,6 +201,13 @@ impl Request {
     /// Whether it did what it asked for.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.response_status.code)
+    }
+
+    /// What it made a Lease say; none if it did not.
+    pub fn lease(&self) -> Option<LeaseSpec> {
+        let is_lease = self.object_ref.resource == "leases" && self.succeeded();
+        let spec = self.request_object.get("spec").filter(|_| is_lease)?;
+        LeaseSpec::deserialize(spec).ok()
     }
 
     /// Whether it is more than an election, a question in the form of an object, or a dry run.
