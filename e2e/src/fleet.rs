@@ -37,7 +37,12 @@ pub async fn register_all(bed: &Bed) -> Result<()> {
 
 /// Registers a member, with more of a Cluster's spec and metadata than the way into it.
 pub async fn register(bed: &Bed, member: &ControlPlane, more: &Value) -> Result<()> {
-    let (token, authority) = token(&member.client).await?;
+    register_by(bed, member, "tombolo-hub", more).await
+}
+
+/// The same by an account of another name.
+pub async fn register_by(bed: &Bed, member: &ControlPlane, account: &str, more: &Value) -> Result<()> {
+    let (token, authority) = token(&member.client, account).await?;
     let (hub, name) = (&bed.hub.client, member.name.as_str());
     put::<Secret>(
         &Api::namespaced(hub.clone(), SYSTEM),
@@ -66,7 +71,7 @@ pub async fn until_ready(hub: &Client, name: &str, truth: &str) -> Result<()> {
 }
 
 /// A token with all rights in a member, and the member's authority.
-async fn token(member: &Client) -> Result<(ByteString, ByteString)> {
+async fn token(member: &Client, account: &str) -> Result<(ByteString, ByteString)> {
     put::<Namespace>(
         &Api::all(member.clone()),
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM } }),
@@ -74,15 +79,15 @@ async fn token(member: &Client) -> Result<(ByteString, ByteString)> {
     .await?;
     put::<ServiceAccount>(
         &Api::namespaced(member.clone(), SYSTEM),
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "tombolo-hub" } }),
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": account } }),
     )
     .await?;
     put::<ClusterRoleBinding>(
         &Api::all(member.clone()),
         json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "tombolo-hub" },
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": account },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
-            "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": "tombolo-hub" }],
+            "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": account }],
         }),
     )
     .await?;
@@ -91,12 +96,12 @@ async fn token(member: &Client) -> Result<(ByteString, ByteString)> {
         &secrets,
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-            "metadata": { "name": "tombolo-hub", "annotations": { "kubernetes.io/service-account.name": "tombolo-hub" } },
+            "metadata": { "name": account, "annotations": { "kubernetes.io/service-account.name": account } },
         }),
     )
     .await?;
     until("a token is issued", PATIENCE, async || {
-        let mut data = secrets.get("tombolo-hub").await?.data.context("it has no data")?;
+        let mut data = secrets.get(account).await?.data.context("it has no data")?;
         let token = data.remove("token").context("it has no token")?;
         Ok((token, data.remove("ca.crt").context("it has no authority")?))
     })

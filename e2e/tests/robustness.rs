@@ -54,7 +54,10 @@ use self::{
         two_replicas_never_write_both_and_the_second_takes_over_in_time,
     },
     rights::a_hub_that_may_not_read_deletes_nothing_and_goes_on_when_it_may,
-    twins::a_second_cluster_for_one_api_server_is_refused_and_costs_no_copy,
+    twins::{
+        a_cluster_by_hand_that_leads_to_the_hub_or_to_another_hubs_member_is_refused,
+        a_second_cluster_for_one_api_server_is_refused_and_costs_no_copy,
+    },
 };
 
 /// Tests with the number of members that each needs.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         1: two_replicas_never_write_both_and_the_second_takes_over_in_time,
         3: a_replica_that_takes_over_moves_no_copy_that_it_has_not_read,
         1: a_second_cluster_for_one_api_server_is_refused_and_costs_no_copy,
+        1: a_cluster_by_hand_that_leads_to_the_hub_or_to_another_hubs_member_is_refused,
         1: what_fails_to_follow_its_template_without_a_policy_is_told_by_its_cluster,
         1: an_agent_without_the_definitions_waits_and_starts_by_itself_when_they_come,
         1: a_token_that_expired_is_said_and_a_new_one_is_used_without_a_restart,

@@ -130,3 +130,48 @@ pub(crate) async fn a_second_cluster_for_one_api_server_is_refused_and_costs_no_
     put(&bed.hub.client, "shop", "object-1", "all", "2").await?;
     until_says(member, "shop", "object-1", "2").await
 }
+
+pub(crate) async fn a_cluster_by_hand_that_leads_to_the_hub_or_to_another_hubs_member_is_refused(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let _hub = hub(&bed, &[]).await?;
+    let (kubectl, member) = (bed.kubectl("member1"), &bed.member(1).client);
+    create_namespace(member, "tombolo-system").await?;
+    let marks_it = ["--from-literal=hub=another0", "--from-literal=cluster=theirs"];
+    kubectl
+        .run(&[&["-n", "tombolo-system", "create", "configmap", "tombolo-member"], &marks_it[..]].concat())?;
+    create_namespace(&bed.hub.client, "shop").await?;
+    create_namespace(member, "shop").await?;
+    place(&bed.hub.client, "shop", "all", &[]).await?;
+    put(&bed.hub.client, "shop", "object", "all", "1").await?;
+    let before = marks(&bed)?;
+    // Its Secret of that name has the hub's id.
+    fleet::register_by(&bed, &bed.hub, "to-itself", &json!({})).await?;
+    fleet::register(&bed, bed.member(1), &json!({})).await?;
+    for (name, why) in [("hub", "ClusterIsHub"), ("member1", "ClusterOfAnotherHub")] {
+        until(&format!("{name} is refused"), PATIENCE, async || {
+            let (truth, reason, _) = condition(&bed.hub.client, name).await?;
+            ensure!(truth == "False" && reason == why, "it says {truth} {reason}");
+            Ok(())
+        })
+        .await?;
+    }
+    tokio::time::sleep(A_WHILE).await;
+    let clusters: Api<Cluster> = Api::all(bed.hub.client.clone());
+    let status = clusters.get("member1").await?.status.unwrap_or_default();
+    let says_how = status.conditions.iter().any(|it| it.message.contains("tombolo join member1 --take-over"));
+    ensure!(says_how, "it says {status:?}");
+    let mut written = changes(&bed, &before)?;
+    written.retain(|(cluster, request)| cluster != "hub" || request.object_ref.name == "object");
+    ensure!(written.is_empty(), "it wrote: {}", told(&written));
+    // The hub itself goes as a member without ado, and is not touched.
+    clusters.delete("hub", &DeleteParams::default()).await?;
+    until("it is gone", PATIENCE, async || {
+        ensure!(clusters.get_opt("hub").await?.is_none(), "it is there");
+        Ok(())
+    })
+    .await?;
+    let object = maps(&bed.hub.client, "shop").get("object").await?;
+    ensure!(!object.labels().contains_key(OURS), "{object:?}");
+    Ok(())
+}

@@ -8,7 +8,7 @@ use std::{
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use super::{
-    Dirty, Exchange, ExportSeen, ImportSeen, Member, Part, Refused, Service, SliceSeen, id,
+    Dirty, Exchange, ExportSeen, ImportSeen, Member, Offered, Part, Refused, Service, SliceSeen, id,
     seen::{imported_by_labels, source_metadata},
 };
 use crate::decide::{
@@ -32,7 +32,12 @@ impl Member {
 
 impl Exchange {
     /// Takes note of a ServiceExport of a member; none if it is gone.
-    pub fn see_export(&mut self, cluster: &ClusterName, key: &ServiceKey, seen: Option<ExportSeen>) -> Dirty {
+    pub fn see_export(
+        &mut self,
+        cluster: &ClusterName,
+        key: &ServiceKey,
+        mut seen: Option<ExportSeen>,
+    ) -> Dirty {
         if !self.takes_part(key.namespace.as_str()) {
             return Dirty::new();
         }
@@ -40,6 +45,13 @@ impl Exchange {
         let member = self.members.entry(cluster.clone()).or_default();
         let exports = &mut self.services.entry(key.clone()).or_default().exports;
         let before = exports.get(cluster);
+        // One that was made again before its absence counted, as with its whole kind, offers what it did until its agent has said more.
+        if let (Some(before), Some(now)) = (before, &mut seen)
+            && now.offered == Offered::Pending
+            && matches!(before.offered, Offered::Service(_))
+        {
+            now.offered = before.offered.clone();
+        }
         let late = seen.as_ref().is_some_and(|seen| {
             member.is_late(Part::Exports, &seen.uid, before.is_some_and(|before| seen.is_older_than(before)))
         });

@@ -235,11 +235,29 @@ impl Fleet {
             "metadata": { "namespace": "shop", "name": "serve", "uid": self.uid(),
                           "creationTimestamp": format!("2026-01-01T00:00:{age:02}Z") },
         });
-        if let Some(record) = record {
-            export["metadata"]["annotations"] = json!({ annotation::EXPORT_RECORD: record });
+        let before = self.exports.get(&(member.to_owned(), "serve".to_owned()));
+        match (record, before) {
+            (Some(record), _) => {
+                export["metadata"]["annotations"] = json!({ annotation::EXPORT_RECORD: record })
+            }
+            // As an agent says that there is no Service any more.
+            (None, Some(before)) => {
+                export["metadata"]["uid"] = before["metadata"]["uid"].clone();
+                export["status"] = json!({ "conditions": [{
+                    "type": "Valid", "status": "False", "reason": "NoService", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }] });
+            }
+            (None, None) => {}
         }
         self.exports.insert((member.to_owned(), "serve".to_owned()), export.clone());
         self.see_export(member, &export);
+    }
+
+    /// Somebody deletes an export and makes it again, and the hub sees only that it is another.
+    pub(super) fn export_again(&mut self, member: &str, age: u32) {
+        self.exports.remove(&(member.to_owned(), "serve".to_owned()));
+        self.export_record(member, age, None);
     }
 
     pub(super) fn source(&mut self, member: &str, address: &str, ports: Vec<Value>) {

@@ -55,3 +55,18 @@ fn what_was_made_while_a_list_was_read_is_seen_when_the_watch_shows_it() {
     fleet.exchange.see_imported(&cluster("b"), &slice);
     assert!(fleet.plan("b").slices.is_empty());
 }
+
+#[test]
+fn an_export_that_was_made_again_unseen_offers_what_it_did_until_its_agent_has_said_more() {
+    let (mut fleet, _) = imported();
+    fleet.export_again("a", 2);
+    fleet.settle();
+    assert_eq!(fleet.gets("b")[0].2, [("http".to_owned(), 8080)], "its agent has not looked at it yet");
+    fleet.export("a", 2, ports(&[("http", 81)]));
+    fleet.settle();
+    assert_eq!(fleet.gets("b")[0].2, [("http".to_owned(), 8081)]);
+    fleet.unexport("a");
+    fleet.export_again("a", 3);
+    fleet.settle();
+    assert!(fleet.gets("b").is_empty(), "it was seen to be gone");
+}
