@@ -217,11 +217,17 @@ pub(crate) async fn slices_made_by_hand_are_linked_once_and_never_taken_from_ano
 }
 
 /// As the hub would write one.
-pub(crate) fn hubs_import(name: &str, clusters: &[&str]) -> (Value, Value) {
-    let labels = json!({ "metadata": { "labels": { "tombolo.dev/hub": "a-hub" } } });
+pub(crate) fn hubs_import(scene: &Scene, name: &str, clusters: &[&str]) -> (Value, Value) {
+    let origin = json!({
+        "format": 1, "hub": "a-hub", "template": "a-template", "group": "multicluster.x-k8s.io", "kind": "ServiceImport",
+        "namespace": scene.namespace, "name": name,
+    });
+    let marks = json!({ "metadata": {
+        "labels": { "tombolo.dev/hub": "a-hub" }, "annotations": { "tombolo.dev/origin": origin.to_string() },
+    } });
     let clusters: Vec<_> = clusters.iter().map(|cluster| json!({ "cluster": cluster })).collect();
     (
-        with(import(name, json!({})), labels),
+        with(import(name, json!({})), marks),
         object("ServiceImport", name, json!({ "status": { "clusters": clusters } })),
     )
 }

@@ -19,7 +19,7 @@ pub(crate) async fn what_this_cluster_exports_and_imports_is_served_by_its_own_e
     let scene = scene(&bed, "both-ways").await?;
     scene.apply(HERE, [service("serve", json!({})), slice("by-hand", "serve", 2), export("serve")]).await?;
     sources(&scene, HERE, "serve", &[2]).await?;
-    let (import, status) = hubs_import("serve", &["member1", "member2"]);
+    let (import, status) = hubs_import(&scene, "serve", &["member1", "member2"]);
     scene.apply(HERE, [import]).await?;
     address(&scene, HERE, "serve").await?;
     settles(&scene, HERE).await?;
