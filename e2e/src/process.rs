@@ -12,7 +12,7 @@ use std::{
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::{LazyLock, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -118,12 +118,28 @@ impl Identity {
         start_time(self.pid) == Some(self.started)
     }
 
-    /// Sends a signal to that very process.
+    /// Sends a signal to that very process. One that is told to stop has stopped then.
     pub fn signal(self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw).filter(|_| self.is_alive()) {
             let _ = kill_process(pid, signal);
         }
+        // Threads stop one after the other, and one that still runs may answer a request that is sent now.
+        let patience = Instant::now() + Duration::from_secs(5);
+        while signal == Signal::STOP && self.is_alive() && !is_stopped(self.pid) && Instant::now() < patience
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
+}
+
+/// Whether all threads of a process are stopped.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    tasks.flatten().all(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().next());
+        state.is_none_or(|state| ["T", "Z", "X"].contains(&state))
+    })
 }
 
 /// When a process started, in clock ticks since boot; nothing for one that is gone or a zombie.
@@ -227,8 +243,6 @@ pub fn tail(path: &Path, lines: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     fn finished_within(seconds: u64, script: &str) -> Result<Output> {
@@ -244,5 +258,16 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(30), "{hung:#}");
         let ended = finished_within(60, "echo told; exit 3").unwrap();
         assert_eq!((ended.status.code(), &ended.stdout[..]), (Some(3), &b"told\n"[..]));
+    }
+
+    #[test]
+    fn a_process_that_was_told_to_stop_has_stopped_in_all_its_threads() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Identity::of(child.id()).unwrap();
+        assert!(!is_stopped(process.pid));
+        process.signal(Signal::STOP);
+        assert!(is_stopped(process.pid));
+        process.signal(Signal::KILL);
+        child.wait().unwrap();
     }
 }

@@ -29,7 +29,7 @@ const BAD: &str = "member3";
 /// Objects that are sent one after the other in a round.
 const A_ROUND: usize = 100;
 /// Rounds of each kind: all count.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 /// How much longer all but the slowest hundredth of a round may take.
 const ALLOWED: f64 = 1.5;
 /// What of it may be the machine's timers alone.

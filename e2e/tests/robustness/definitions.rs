@@ -19,7 +19,7 @@ pub(crate) async fn an_agent_without_the_definitions_waits_and_starts_by_itself_
     create_namespace(&bed.member(1).client, "tombolo-system").await?;
     let agent = bed.start_agent(&program().await?, 1, "tombolo-agent", &[], Manner::default()).await?;
     until("the agent leads", PATIENCE, async || {
-        ensure!(agent.says("/metrics").await?.contains("tombolo_leader 1"), "it does not");
+        ensure!(agent.says("/metrics").await?.contains("tombolo_leader{role=\"agent\"} 1"), "it does not");
         Ok(())
     })
     .await?;

@@ -19,7 +19,9 @@ use serde_json::json;
 use tombolo::api::PropagationPolicy;
 use tombolo_e2e::{audit::Request, bed::Bed, fleet, process::Identity, tombolo::Component, wait::until};
 
-use super::ground::{copies, create_namespace, leads, maps, place, program, put, signal, until_says};
+use super::ground::{
+    PATIENCE, copies, create_namespace, leads, maps, place, program, put, signal, until_says,
+};
 
 const NAMES: [&str; 2] = ["replica-a", "replica-b"];
 /// How long a leader is frozen: longer than its Lease is good for.
@@ -96,9 +98,9 @@ pub(crate) async fn a_replica_that_takes_over_moves_no_copy_that_it_has_not_read
     fleet::register_all(&bed).await?;
     // It follows every member before any was given a ConfigMap.
     let second = start(NAMES[1]).await?;
-    until("the second knows all members", TAKEOVER, async || {
+    until("the second knows all members", PATIENCE, async || {
         let metrics = second.says("/metrics").await?;
-        let ready = |line: &&str| line.starts_with("tombolo_member_ready{") && line.ends_with(" 1");
+        let ready = |line: &&str| line.starts_with("tombolo_member_ready{") && line.ends_with(" 1.0");
         let ready = metrics.lines().filter(ready).count();
         ensure!(ready == 3, "it knows {ready}");
         Ok(())
