@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use tombolo_e2e::{bed::Spec, progress::say, tombolo, tools::Tools};
 
@@ -21,6 +21,9 @@ struct Cli {
     /// Leave the tests out that start clusters, and fuzzing.
     #[arg(long)]
     quick: bool,
+    /// Run this test program and no other check, such as `traffic`; may be given several times.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "quick")]
+    only: Vec<String>,
 }
 
 /// The pinned version of cargo-deny.
@@ -64,6 +67,11 @@ impl Failures {
 impl Cli {
     fn run(&self) -> Result<()> {
         let started = Instant::now();
+        if !self.only.is_empty() {
+            all_tests(&self.only)?;
+            say(format_args!("these hold, after {} s", started.elapsed().as_secs()));
+            return Ok(());
+        }
         step("formatting", &mut cargo(&["fmt", "--all", "--check"]))?;
         step(
             "lints",
@@ -80,15 +88,20 @@ impl Cli {
         } else {
             // The shorter of the two first: what does not compile there is found in minutes.
             fuzz()?;
-            all_tests()?;
+            all_tests(&[])?;
         }
         say(format_args!("everything holds, after {} s", started.elapsed().as_secs()));
         Ok(())
     }
 }
 
-/// All tests. Whatever fails is told once more at the end, where it is found.
-fn all_tests() -> Result<()> {
+/// All tests, or those of some programs. Whatever fails is told once more at the end, where it is found.
+fn all_tests(only: &[String]) -> Result<()> {
+    let programs = stems("tests")?;
+    if let Some(unknown) = only.iter().find(|name| !programs.contains(*name)) {
+        let known: Vec<_> = programs.iter().map(String::as_str).collect();
+        bail!("there is no test program {unknown:?}; there are {}", known.join(", "));
+    }
     // Shown here: of what programs say that run side by side, nothing is seen before they end.
     let bed = if rustix::process::geteuid().is_root() { Spec::nodes(1) } else { Spec::api(1) };
     bed.provide().context("failed to make the machine ready for clusters")?;
@@ -100,10 +113,13 @@ fn all_tests() -> Result<()> {
     let of_the_product = stems("../tests")?;
     let mut without_beds = vec!["--no-fail-fast", "--lib", "--bins"];
     without_beds.extend(of_the_product.iter().flat_map(|name| ["--test", name]));
-    let mut queue = VecDeque::from([Program::new("without-beds", &without_beds)]);
-    let (alone, beside): (Vec<_>, Vec<_>) =
-        stems("tests")?.into_iter().partition(|name| ALONE.contains(&name.as_str()));
-    ensure!(alone.len() == ALONE.len(), "there is no program for each of {ALONE:?}");
+    ensure!(ALONE.iter().all(|name| programs.contains(*name)), "there is no program for each of {ALONE:?}");
+    let wanted = programs.into_iter().filter(|name| only.is_empty() || only.contains(name));
+    let (alone, beside): (Vec<_>, Vec<_>) = wanted.partition(|name| ALONE.contains(&name.as_str()));
+    let mut queue = VecDeque::new();
+    if only.is_empty() {
+        queue.push_back(Program::new("without-beds", &without_beds));
+    }
     let on_beds = |name: &String| Program::new(name, &["--test", name]);
     queue.extend(beside.iter().map(on_beds));
     let mut failed = run_all(queue, LANES, &tombolo, &logs)?;
