@@ -264,17 +264,21 @@ pub fn binary() -> Result<PathBuf> {
     Ok(BINARY.get_or_init(|| built).clone())
 }
 
-/// Builds a program of this workspace and says where it is.
-pub fn build(program: &str, flags: &[&str]) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    // What cargo tells a test about its own package: ring's build script looks at the same names, so that with them it, and all
-    // that is built on it, would be built anew here, and again by the next cargo without them.
+/// Keeps from a command what cargo tells a program about its own package: ring's build script looks at the same names, so that with them it,
+/// and all that is built on it, would be built anew, and again by the next cargo without them.
+pub fn forget_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|own| name.to_string_lossy().starts_with(own)) {
             command.env_remove(name);
         }
     }
+}
+
+/// Builds a program of this workspace and says where it is.
+pub fn build(program: &str, flags: &[&str]) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    forget_package(&mut command);
     let mut build = command
         .args(["build", "--quiet", "--workspace", "--bin", program])
         .args(flags)

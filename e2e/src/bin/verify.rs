@@ -299,6 +299,7 @@ fn shown(command: &Command) -> String {
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     in_root(command.args(arguments));
+    tombolo::forget_package(&mut command);
     command
 }
 
