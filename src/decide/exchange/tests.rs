@@ -238,7 +238,7 @@ impl Fleet {
         let before = self.exports.get(&(member.to_owned(), "serve".to_owned()));
         match (record, before) {
             (Some(record), _) => {
-                export["metadata"]["annotations"] = json!({ annotation::EXPORT_RECORD: record })
+                export["metadata"]["annotations"] = json!({ annotation::EXPORT_RECORD: record });
             }
             // As an agent says that there is no Service any more.
             (None, Some(before)) => {
