@@ -73,6 +73,11 @@ impl Cli {
             return Ok(());
         }
         step("formatting", &mut cargo(&["fmt", "--all", "--check"]))?;
+        // cargo-fuzz would bring it up to date without a word.
+        step(
+            "lock file of the fuzz targets",
+            &mut cargo(&["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"]),
+        )?;
         step(
             "lints",
             &mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
@@ -229,11 +234,6 @@ fn fuzz() -> Result<()> {
         say("fuzzing: skipped, it needs a nightly toolchain");
         return Ok(());
     }
-    // cargo-fuzz would bring it up to date without a word.
-    step(
-        "lock file of the fuzz targets",
-        &mut cargo(&["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"]),
-    )?;
     let program = installed("cargo-fuzz", FUZZ)?;
     let built = target()?.join("fuzz");
     for target in stems("../fuzz/fuzz_targets")? {
