@@ -32,11 +32,16 @@ use crate::{
 // === impl Agent ===
 
 impl Agent {
-    /// Sees to an export, and says what is exported.
-    pub(super) async fn export(&self, key: &ServiceKey, look: &Look) -> kube::Result<Exported> {
+    /// Sees to an export, and says what is exported, and whether all of it could be written.
+    pub(super) async fn export(&self, key: &ServiceKey, look: &Look) -> (Exported, kube::Result<()>) {
         let export = match &look.export {
-            Sight::Unknown => return Ok(Exported::Unknown),
-            Sight::Absent => return self.withdraw(key, look).await,
+            Sight::Unknown => return (Exported::Unknown, Ok(())),
+            Sight::Absent => {
+                return match self.withdraw(key, look).await {
+                    Ok(exported) => (exported, Ok(())),
+                    Err(e) => (Exported::Unknown, Err(e)),
+                };
+            }
             Sight::There(export) => export,
         };
         if let Some(definition) = &*self.definitions.exports.borrow() {
@@ -44,8 +49,7 @@ impl Agent {
         }
         let ours = look.sources(key);
         if export.metadata.deletion_timestamp.is_some() {
-            self.write_slices(Vec::new(), &ours).await?;
-            return Ok(Exported::Nothing);
+            return (Exported::Nothing, self.write_slices(Vec::new(), &ours).await);
         }
         match judge(key, look.service.as_deref()) {
             Ok(service) => {
@@ -54,14 +58,12 @@ impl Agent {
                 let told = self.tell(export, Some(&record), valid(&service));
                 // Neither cuts the other off: a request that was sent is waited for.
                 let (told, written) = join(told, self.write_sources(key, wanted.clone(), &ours)).await;
-                told.and(written)?;
-                Ok(Exported::Something(service, wanted))
+                (Exported::Something(service, wanted), told.and(written))
             }
             Err(verdict) => {
                 let told = self.tell(export, None, verdict);
                 let (told, written) = join(told, self.write_slices(Vec::new(), &ours)).await;
-                told.and(written)?;
-                Ok(Exported::Nothing)
+                (Exported::Nothing, told.and(written))
             }
         }
     }

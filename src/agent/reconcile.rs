@@ -164,11 +164,9 @@ impl Agent {
 
     async fn reconcile(&self, key: &ServiceKey) -> kube::Result<Done> {
         let Some(look) = self.look(key) else { return Ok(Done::Well) };
-        // Neither waits for the other: an export that cannot be written must not keep an import from being served.
-        let (exported, export_failed) = match self.export(key, &look).await {
-            Ok(exported) => (exported, None),
-            Err(e) => (Exported::Unknown, Some(e)),
-        };
+        // Neither waits for the other: an export that cannot be written must not keep an import from being served, nor its own endpoints
+        // from following.
+        let (exported, told) = self.export(key, &look).await;
         // A port that changes its name is first served under both, then the derived Service changes, then the old name goes.
         let own_failed = match self.write_own(key, &exported).await {
             Ok(_) => None,
@@ -177,7 +175,8 @@ impl Agent {
             Err(e) => return Err(e),
         };
         let done = self.import(key, &look).await?;
-        if let Some(e) = export_failed.or(own_failed) {
+        told?;
+        if let Some(e) = own_failed {
             return Err(e);
         }
         let own = self.write_own(key, &exported).await?;
