@@ -37,7 +37,7 @@ pub use self::{
         service_key, source_key,
     },
     silent::withdrawn,
-    summary::Summary,
+    summary::{Said, Summary},
     tally::Tally,
     trust::{Reason, Refused},
 };
@@ -99,6 +99,8 @@ pub struct Exchange {
 #[derive(Debug, Default)]
 struct Member {
     known: BTreeSet<Part>,
+    /// What it has no kind of.
+    lacks: BTreeSet<Part>,
     /// What is being read as a whole at the moment.
     listing: BTreeSet<Part>,
     /// The UIDs of the definitions that custom kinds were read under: one that was made anew lists nothing.
@@ -244,6 +246,12 @@ impl Exchange {
         let export = self.services.get(key).and_then(|service| service.exports.get(cluster));
         // What is not believed takes nothing away either.
         export.is_some_and(|export| matches!(export.offered, Offered::Unreadable(_) | Offered::Refused(_)))
+    }
+
+    /// Whether it was never read what a cluster exports of a service, though it may export it.
+    fn is_unread(&self, view: &View, cluster: &ClusterName, key: &ServiceKey) -> bool {
+        let lacks = self.members.get(cluster).is_some_and(|member| member.lacks.contains(&Part::Exports));
+        self.takes_part_in(view, cluster, key) && !self.knows(cluster, Part::Exports) && !lacks
     }
 
     /// Whether what a cluster exports of a service counts.

@@ -380,6 +380,15 @@ impl Exchange {
         dirty
     }
 
+    /// Takes note whether a member has a kind at all.
+    pub fn see_kind(&mut self, cluster: &ClusterName, part: Part, there: bool) -> Dirty {
+        let lacks = &mut self.members.entry(cluster.clone()).or_default().lacks;
+        if if there { lacks.remove(&part) } else { lacks.insert(part) } {
+            return self.everything();
+        }
+        Dirty::new()
+    }
+
     /// Forgets a member that is gone.
     pub fn forget(&mut self, cluster: &ClusterName) -> Dirty {
         self.members.remove(cluster);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Exchange, Offered,
+    import::{is_readable, unknown_of},
     seen::{ExportSeen, ImportSeen, import_kind, object_key},
     words::ready,
 };
@@ -26,11 +27,22 @@ const NAMED: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// On its ServiceExport.
-    pub export: Vec<Verdict>,
+    pub export: Vec<Said>,
     /// On its ServiceImport: the clusters that it comes from.
     pub clusters: BTreeSet<ClusterName>,
+    /// Clusters that stay there if they are: what they export is not known.
+    pub unknown: BTreeSet<ClusterName>,
     /// On its ServiceImport: who reaches whom.
-    pub import: Verdict,
+    pub import: Said,
+}
+
+/// What a condition is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// That.
+    pub verdict: Verdict,
+    /// Whether all is known that it is made of; if not it takes back nothing that was said before.
+    pub certain: bool,
 }
 
 // === impl Exchange ===
@@ -42,21 +54,29 @@ impl Exchange {
         let exports = service.iter().flat_map(|service| &service.exports);
         let exports: Vec<_> = exports.filter(|(name, _)| self.takes_part_in(view, name, key)).collect();
         let merged = self.merged(view, key);
-        let mut told = vec![exported(&exports)];
-        told.extend(valid(&exports));
+        let certain = !self.is_frozen(view, key);
+        // That one of them is not as it should be was seen; that all are was not.
+        let of_each = |verdict: Verdict| Said { certain: certain || !(verdict.met || exports.is_empty()), verdict };
+        let mut told = vec![of_each(exported(&exports))];
+        told.extend(valid(&exports).map(of_each));
         if let Some(merged) = &merged {
             let merge::Condition { status, reason, message } = merge::Condition::of(&merged.conflicts);
-            told.push(Verdict {
-                condition: condition::CONFLICT,
-                met: status,
-                reason: reason.into(),
-                message,
-            });
+            let verdict =
+                Verdict { condition: condition::CONFLICT, met: status, reason: reason.into(), message };
+            told.push(Said { verdict, certain });
         }
         let clusters: BTreeSet<_> =
             merged.iter().flat_map(|merged| merged.clusters.keys()).cloned().collect();
-        let import = self.reached(world, key, &clusters);
-        Summary { export: told, clusters, import }
+        let imports = service.into_iter().flat_map(|service| service.imports.values());
+        let mut from: BTreeSet<_> =
+            imports.flat_map(|seen| unknown_of(self, view, key, Some(seen))).collect();
+        from.extend(clusters.iter().cloned());
+        let unknown = view.members().keys().filter(|cluster| {
+            self.is_unread(view, cluster, key) || from.contains(*cluster) && !clusters.contains(*cluster)
+        });
+        let unknown = unknown.cloned().collect();
+        let import = self.reached(world, key, &from, certain);
+        Summary { export: told, clusters, unknown, import }
     }
 
     /// Whether a member has the ServiceImport of a service that the hub wrote.
@@ -66,7 +86,13 @@ impl Exchange {
     }
 
     /// Who reaches whom.
-    fn reached(&self, world: &World, key: &ServiceKey, from: &BTreeSet<ClusterName>) -> Verdict {
+    fn reached(
+        &self,
+        world: &World,
+        key: &ServiceKey,
+        from: &BTreeSet<ClusterName>,
+        certain: bool,
+    ) -> Said {
         let placed = world.assignment(&object_key(import_kind(), key));
         let importers: Vec<_> = placed.iter().flat_map(|placed| placed.targets.keys()).collect();
         let found: Vec<_> =
@@ -93,7 +119,11 @@ impl Exchange {
         words.extend(self.silences(key, from));
         let message = words.join("; ");
         let reason = if met { reason::READY } else { reason::PENDING };
-        Verdict { condition: condition::READY, met, reason: reason.into(), message }
+        let verdict = Verdict { condition: condition::READY, met, reason: reason.into(), message };
+        let (read, unread): (Vec<_>, Vec<_>) =
+            found.iter().partition(|(importer, _)| is_readable(self, importer));
+        let certain = certain && unread.is_empty() || read.iter().any(|(_, found)| found.is_err());
+        Said { verdict, certain }
     }
 
     /// The clusters that an importer reaches, or why it reaches none.

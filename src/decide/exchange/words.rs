@@ -59,9 +59,14 @@ impl Exchange {
         (!met).then(|| (export.uid.clone(), wanted))
     }
 
-    /// Whether an importer has a service of a cluster that is unknown now.
-    fn is_frozen(&self, view: &View, key: &ServiceKey) -> bool {
+    /// Whether a cluster that matters to a service is unknown now: one that an importer has it of, or, while nobody imports it, any that was
+    /// not read.
+    pub(super) fn is_frozen(&self, view: &View, key: &ServiceKey) -> bool {
         let imports = self.services.get(key).into_iter().flat_map(|service| service.imports.values());
+        let imports: Vec<_> = imports.filter(|seen| seen.is_ours()).collect();
+        if imports.is_empty() {
+            return view.members().keys().any(|cluster| self.is_unread(view, cluster, key));
+        }
         imports.into_iter().any(|seen| !unknown_of(self, view, key, Some(seen)).is_empty())
     }
 }

@@ -165,7 +165,12 @@ impl Session {
         let mut waited_for: Option<String> = None;
         let mut certain = Instant::now();
         loop {
-            let Some(definition) = self.definition(kind).await else {
+            let Ok(crd) = self.crd(kind).await else {
+                tokio::time::sleep(SOON).await;
+                continue;
+            };
+            self.engine.exchange(|exchange| exchange.see_kind(&self.name, seen.part, crd.is_some()));
+            let Some(definition) = crd.as_ref().and_then(usable) else {
                 tokio::time::sleep(SOON).await;
                 continue;
             };
@@ -198,9 +203,12 @@ impl Session {
 
     /// The definition of a kind, if it is there, served and stays.
     async fn definition(&self, kind: &GroupKind) -> Option<Definition> {
+        self.crd(kind).await.ok()?.as_ref().and_then(usable)
+    }
+
+    async fn crd(&self, kind: &GroupKind) -> kube::Result<Option<CustomResourceDefinition>> {
         let crds: Api<CustomResourceDefinition> = Api::all(self.writer.clone());
-        let crd = crds.get(&format!("{}s.{}", kind.kind.to_lowercase(), kind.group)).await.ok()?;
-        Definition::of(&crd).filter(|definition| definition.usable)
+        crds.get_opt(&format!("{}s.{}", kind.kind.to_lowercase(), kind.group)).await
     }
 
     async fn follow_slices(
@@ -322,9 +330,13 @@ impl Session {
                 Ok(found) => {
                     return found.is_some_and(|slice| slice.metadata.deletion_timestamp.is_none());
                 }
+                // What nobody may look at is not known to be gone: the next list tells.
+                Err(e) if matches!(trouble(&e), Trouble::Forbidden | Trouble::Object) => return true,
                 // It ends with the session, which a link that stays down ends.
-                Err(e) if trouble(&e) == Trouble::Link => tokio::time::sleep(SOON).await,
-                Err(_) => return false,
+                Err(e) => {
+                    tracing::debug!(member = %self.name, service = %key, slice = name, "looking again whether it is gone: {e}");
+                    tokio::time::sleep(SOON).await;
+                }
             }
         }
     }
@@ -350,4 +362,8 @@ impl Session {
             dirty
         });
     }
+}
+
+fn usable(crd: &CustomResourceDefinition) -> Option<Definition> {
+    Definition::of(crd).filter(|definition| definition.usable)
 }

@@ -1,5 +1,7 @@
 //! What the hub's own ServiceExports and ServiceImports say: what became of their copies, and the sum of what the clusters say.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, Resource,
@@ -19,8 +21,8 @@ use crate::{
     },
     decide::{
         condition::Verdict,
-        exchange::{export_kind, import_kind, object_key},
-        ids::ServiceKey,
+        exchange::{Said, export_kind, import_kind, object_key},
+        ids::{ClusterName, ServiceKey},
     },
     shell::clock,
 };
@@ -28,8 +30,28 @@ use crate::{
 /// What was said of a service: the conditions of its ServiceExport, and the status of its ServiceImport.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Told {
-    export: Option<Vec<Verdict>>,
-    import: Option<(Vec<Value>, Verdict)>,
+    export: Option<Vec<Said>>,
+    import: Option<(Origins, Said)>,
+}
+
+/// The clusters that an import comes from.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Origins {
+    known: BTreeSet<ClusterName>,
+    /// Those that stay if they are there.
+    unknown: BTreeSet<ClusterName>,
+}
+
+// === impl Origins ===
+
+impl Origins {
+    /// What is to be in place of what was found.
+    fn instead_of(&self, found: &[Value]) -> Vec<Value> {
+        let found = found.iter().filter_map(|found| found["cluster"].as_str());
+        let kept = found.filter(|found| self.unknown.iter().any(|unknown| unknown.as_str() == *found));
+        let all: BTreeSet<_> = self.known.iter().map(ClusterName::as_str).chain(kept).collect();
+        all.into_iter().map(|name| json!({ "cluster": name })).collect()
+    }
 }
 
 // === impl Known ===
@@ -86,30 +108,33 @@ impl Known<'_> {
             return Some(Told::default());
         }
         let summary = engine.summary(key);
-        let propagated = outcome.map(|outcome| Verdict {
-            condition: condition::PROPAGATED,
-            met: outcome.propagated,
-            reason: outcome.reason.into(),
-            message: outcome.message,
+        let propagated = outcome.map(|outcome| {
+            let verdict = Verdict {
+                condition: condition::PROPAGATED,
+                met: outcome.propagated,
+                reason: outcome.reason.into(),
+                message: outcome.message,
+            };
+            Said { verdict, certain: true }
         });
         // Who has no copy anywhere exports nothing, and nobody has to be told that.
         let export = propagated.map(|propagated| [propagated].into_iter().chain(summary.export).collect());
-        let clusters = summary.clusters.iter().map(|name| json!({ "cluster": name.as_str() }));
+        let origins = Origins { known: summary.clusters, unknown: summary.unknown };
         Some(Told {
             export: export.filter(|_| has_export),
-            import: has_import.then(|| (clusters.collect(), summary.import)),
+            import: has_import.then_some((origins, summary.import)),
         })
     }
 
     async fn write_service(&self, key: &ServiceKey, told: &Told) -> kube::Result<()> {
-        if let Some(verdicts) = &told.export {
-            self.write_to::<ServiceExport>(key, verdicts, None, |export| {
+        if let Some(said) = &told.export {
+            self.write_to::<ServiceExport>(key, said, None, |export| {
                 export.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
             })
             .await?;
         }
-        if let Some((clusters, ready)) = &told.import {
-            self.write_to::<ServiceImport>(key, std::slice::from_ref(ready), Some(clusters), |import| {
+        if let Some((origins, ready)) = &told.import {
+            self.write_to::<ServiceImport>(key, std::slice::from_ref(ready), Some(origins), |import| {
                 import.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
             })
             .await?;
@@ -117,12 +142,12 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// Writes conditions, and the clusters of an import. Conditions of others stay.
+    /// Writes conditions, and the clusters of an import. Conditions of others stay, and what is not certain takes nothing back.
     async fn write_to<K>(
         &self,
         key: &ServiceKey,
-        verdicts: &[Verdict],
-        clusters: Option<&Vec<Value>>,
+        said: &[Said],
+        origins: Option<&Origins>,
         conditions: impl Fn(&K) -> Vec<Condition>,
     ) -> kube::Result<()>
     where
@@ -136,15 +161,19 @@ impl Known<'_> {
         let api: Api<K> = Api::namespaced_with(self.engine.writer.clone(), key.namespace.as_str(), &version);
         let Some(object) = api.get_opt(key.name.as_str()).await? else { return Ok(()) };
         let before = conditions(&object);
+        let was = |kind: &str| before.iter().any(|old| old.type_ == kind && old.status == "True");
+        let news = said.iter().filter(|said| said.certain || !was(said.verdict.condition));
+        let news: Vec<_> = news.map(|said| &said.verdict).collect();
         let mut after: Vec<_> = before.clone();
-        after.retain(|other| !verdicts.iter().any(|verdict| verdict.condition == other.type_));
+        after.retain(|other| !news.iter().any(|verdict| verdict.condition == other.type_));
         let (generation, now) = (object.meta().generation, clock::now());
-        after.extend(verdicts.iter().map(|verdict| verdict.dated(&before, generation, now)));
+        after.extend(news.iter().map(|verdict| verdict.dated(&before, generation, now)));
         after.sort_by(|a, b| a.type_.cmp(&b.type_));
         let found = serde_json::to_value(&object).ok();
         let found = found.as_ref().and_then(|object| object.pointer("/status/clusters")?.as_array());
-        let same =
-            clusters.is_none_or(|clusters| found.map_or(&[][..], Vec::as_slice) == clusters.as_slice());
+        let found = found.map_or(&[][..], Vec::as_slice);
+        let clusters = origins.map(|origins| origins.instead_of(found));
+        let same = clusters.as_ref().is_none_or(|clusters| found == clusters.as_slice());
         if after == before && same {
             return Ok(());
         }
@@ -155,16 +184,16 @@ impl Known<'_> {
         let metadata = json!({ "resourceVersion": object.meta().resource_version });
         let patch = json!({ "status": status, "metadata": metadata });
         api.patch_status(key.name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-        self.announce(key, &object, verdicts, &before);
+        self.announce(key, &object, &news, &before);
         Ok(())
     }
 
     /// Tells by an event that clusters begin or cease to disagree on a service.
-    fn announce<K>(&self, key: &ServiceKey, object: &K, verdicts: &[Verdict], before: &[Condition])
+    fn announce<K>(&self, key: &ServiceKey, object: &K, news: &[&Verdict], before: &[Condition])
     where
         K: Resource<DynamicType = mcs::Version>,
     {
-        let Some(conflict) = verdicts.iter().find(|verdict| verdict.condition == condition::CONFLICT) else {
+        let Some(conflict) = news.iter().find(|verdict| verdict.condition == condition::CONFLICT) else {
             return;
         };
         let was = before.iter().any(|old| old.type_ == condition::CONFLICT && old.status == "True");

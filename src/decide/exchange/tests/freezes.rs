@@ -20,6 +20,26 @@ fn a_restart_while_the_oldest_exporter_is_unreachable_changes_nothing() {
 }
 
 #[test]
+fn a_conflict_that_nobody_imports_has_not_ended_while_an_exporter_may_not_be_read() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.template("ServiceExport", "serve", json!({}), Some(&["a", "b"]));
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 81)]));
+    fleet.settle();
+    assert!(fleet.imports.is_empty());
+    assert_eq!(fleet.condition("b", "Conflict").unwrap().status, "True");
+    fleet.restart();
+    fleet.read("b");
+    assert_eq!(fleet.plan("b"), Plan::default());
+    // Who has no such kind exports nothing.
+    let _ = fleet.exchange.see_kind(&cluster("a"), Part::Exports, false);
+    assert_ne!(fleet.plan("b"), Plan::default());
+    let _ = fleet.exchange.see_kind(&cluster("a"), Part::Exports, true);
+    fleet.read("a");
+    assert_eq!(fleet.settle(), 0);
+}
+
+#[test]
 fn while_one_is_unknown_the_others_endpoints_still_change() {
     let mut fleet = Fleet::of(&["a", "b", "c"]);
     fleet.export("a", 1, ports(&[("http", 80)]));

@@ -4,11 +4,11 @@ type Said = (&'static str, bool, String, String);
 
 fn told(fleet: &Fleet) -> (Vec<Said>, Vec<String>, (bool, String)) {
     let summary = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
-    let export = summary.export.into_iter();
+    let export = summary.export.into_iter().map(|said| said.verdict);
     let export =
         export.map(|told| (told.condition, told.met, told.reason.into_owned(), told.message)).collect();
     let clusters = summary.clusters.iter().map(ToString::to_string).collect();
-    (export, clusters, (summary.import.met, summary.import.message))
+    (export, clusters, (summary.import.verdict.met, summary.import.verdict.message))
 }
 
 fn by_policy() -> Fleet {
@@ -167,4 +167,46 @@ fn what_was_said_on_a_users_own_import_is_taken_back_when_nobody_exports_it() {
     assert_eq!(fleet.plan("c").users, None);
     fleet.unexport("a");
     assert_eq!(fleet.plan("c").users, Some(("own".into(), None)));
+}
+
+#[test]
+fn nothing_is_taken_back_on_the_hub_while_a_cluster_of_a_service_is_not_read() {
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 81)]));
+    fleet.settle();
+    let before = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+    let all_certain = |summary: &Summary| {
+        summary.import.certain && summary.export.iter().all(|said| said.certain) && summary.unknown.is_empty()
+    };
+    assert!(all_certain(&before), "{before:?}");
+    fleet.restart();
+    let a = BTreeSet::from([cluster("a")]);
+    for read in ["b", "c"] {
+        fleet.read(read);
+        let now = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+        // That they agree now, that only one exports it, that nobody does: none of it is known.
+        assert!(now.export.iter().all(|said| !said.certain), "{now:?}");
+        assert!(now.unknown.is_superset(&a), "{now:?}");
+    }
+    let now = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+    assert_eq!((now.import.verdict, now.unknown), (before.import.verdict.clone(), a));
+    fleet.read("a");
+    let now = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+    assert_eq!(now, before);
+}
+
+#[test]
+fn what_is_not_well_is_said_on_the_hub_whoever_is_not_read() {
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.export("b", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.restart();
+    fleet.read("b");
+    fleet.read("c");
+    fleet.export_record("b", 2, None);
+    let summary = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+    let ready = &summary.export[0];
+    assert!(!ready.verdict.met && ready.certain, "{ready:?}");
 }
