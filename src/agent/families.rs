@@ -47,12 +47,12 @@ impl Lacking {
         learnt
     }
 
-    /// Learns from the refusal of a Service with such a preference; says whether there was something to learn.
+    /// Learns from the refusal of a Service with such a preference; says whether another is to be tried, whoever learnt that first.
     pub(super) fn learn_traffic(&mut self, refusal: &str, asked: Option<&str>, now: Instant) -> bool {
         let Some(asked) = asked.filter(|_| refusal.contains(TRAFFIC)) else { return false };
         self.words.retain(|_, since| now.saturating_duration_since(*since) < WHILE);
         if self.words.contains_key(asked) {
-            return false;
+            return true;
         }
         if self.words.len() >= WORDS {
             self.words.clear();
@@ -130,7 +130,7 @@ mod tests {
         assert!(!lacking.learn_traffic(REFUSAL, near, now), "it is about something else");
         assert!(lacking.learn_traffic(&refusal("PreferSameNode"), near, now));
         assert_eq!(lacking.traffic(near, now), Some(CLOSE));
-        assert!(!lacking.learn_traffic(&refusal("PreferSameNode"), near, now), "nothing new");
+        assert!(lacking.learn_traffic(&refusal("PreferSameNode"), near, now), "somebody else was told first");
         assert!(lacking.learn_traffic(&refusal(CLOSE), Some(CLOSE), now));
         assert_eq!(lacking.traffic(near, now), None);
         assert_eq!(lacking.traffic(near, now + WHILE), near, "it is tried again after a while");
