@@ -16,7 +16,11 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
@@ -166,9 +170,11 @@ impl Link {
         self.session.read().as_ref().is_some_and(|session| session.is_clear())
     }
 
-    /// A client of the member that writes, if there is a session.
+    /// A client of the member that writes, if there is a session that knows it to be that member.
     pub fn writer(&self) -> Option<kube::Client> {
-        self.session.read().as_ref().map(|session| session.writer.clone())
+        let session = self.session.read();
+        let session = session.as_ref().filter(|session| session.is_identified.load(Ordering::Relaxed));
+        session.map(|session| session.writer.clone())
     }
 
     /// Runs until it is stopped; a panic costs a session, not the member.

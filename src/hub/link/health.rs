@@ -28,6 +28,8 @@ use crate::{
 
 /// Between two probes.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// A UID that is longer is none.
+const UID: usize = 253;
 /// Between two probes of a member that is not well.
 const SOON: Duration = Duration::from_secs(2);
 /// Between two looks whether another member is the same cluster.
@@ -133,6 +135,7 @@ impl Session {
                     return "it answers again";
                 }
                 if !std::mem::replace(&mut identified, true) {
+                    self.is_identified.store(true, Ordering::Relaxed);
                     self.identified.notify_one();
                 }
                 self.link_answered();
@@ -174,6 +177,10 @@ impl Session {
             Ok(Err(error)) => return Ok(unidentified(&self.name, &error)),
             Err(_) => return Ok(silent()),
         };
+        if own.is_empty() || own.len() > UID {
+            let why = "which cluster it is cannot be told: its Namespace kube-system has no UID that can be used";
+            return Ok(Probe::NotReady(why.to_owned()));
+        }
         if own == hub {
             let why = "spec.apiEndpoint leads to the hub itself, which cannot be its own member";
             return Ok(Probe::Unusable(reason::CLUSTER_IS_HUB, why.to_owned()));

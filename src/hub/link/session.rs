@@ -61,6 +61,8 @@ pub(super) struct Session {
     pub(super) renew: Notify,
     /// Told when it is known that the member is the one that it should be.
     pub(super) identified: Notify,
+    /// Whether that is known.
+    pub(super) is_identified: AtomicBool,
     /// The hub's id, which our label carries.
     pub(super) hub: Arc<str>,
     pub(super) seen: Mutex<Seen>,
@@ -147,6 +149,7 @@ impl Session {
             kinds: Kinds::new(cluster),
             renew: Notify::new(),
             identified: Notify::new(),
+            is_identified: AtomicBool::new(false),
             hub: engine.id(),
             seen: Mutex::default(),
             marked: AtomicBool::new(false),
