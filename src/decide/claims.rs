@@ -62,7 +62,9 @@ impl Claims {
             self.held.remove(name);
             return Claimed::Refused(other.clone());
         }
-        let mut others = self.held.iter().filter(|(other, held)| *held == server && *other != name);
+        let others = self.held.iter().filter(|(other, held)| *held == server && *other != name);
+        // What such a one had before is not its own any more.
+        let mut others = others.filter(|(other, _)| !known.elsewhere.contains(*other));
         if let Some(other) = others.next().map(|(other, _)| other.clone()) {
             if marked.is_none() {
                 return Claimed::Refused(other);
@@ -224,6 +226,10 @@ mod tests {
         let elsewhere = Unclaimed { elsewhere: [name("dead")].into(), ..Unclaimed::default() };
         let asked = claims.claim(&view, &name("new"), &"one".into(), None, &elsewhere);
         assert_eq!(asked, Claimed::Granted, "it is the hub itself by now");
+        let mut claims = Claims::default();
+        assert_eq!(asks(&mut claims, &view, "dead", None, &[]), Claimed::Granted);
+        let asked = claims.claim(&view, &name("new"), &"one".into(), None, &elsewhere);
+        assert_eq!(asked, Claimed::Granted, "it had that one before it became the hub itself");
     }
 
     #[test]
