@@ -51,12 +51,14 @@ enum Parting {
 }
 
 /// How a member is seen off, by what is confirmed of it.
-fn parting(health: Option<&Reachability>, at_last_step: bool, forced: bool) -> Parting {
+fn parting(health: Option<&Reachability>, at_last_step: bool, forced: bool, was_used: bool) -> Parting {
     match health {
         // As after every start of a hub: a member that was not asked yet is not one that does not answer.
         None => Parting::Waits("whether the member answers is not known yet".to_owned()),
         Some(Reachability::Ready(_)) => Parting::Together,
-        Some(Reachability::Unusable(reason::CLUSTER_DUPLICATED | reason::CLUSTER_IS_HUB, _)) => {
+        Some(Reachability::Unusable(reason::CLUSTER_DUPLICATED | reason::CLUSTER_IS_HUB, _))
+            if !was_used =>
+        {
             Parting::Without("it never was a member of its own: what is there is not touched")
         }
         Some(Reachability::Unauthorized(_)) if at_last_step => {
@@ -76,6 +78,11 @@ fn parting(health: Option<&Reachability>, at_last_step: bool, forced: bool) -> P
     }
 }
 
+/// Whether something may be in a cluster that it led to: where it leads now may be a slip.
+fn was_used(cluster: &Cluster) -> bool {
+    [annotation::API_SERVER, annotation::KINDS].iter().any(|key| cluster.annotations().contains_key(*key))
+}
+
 /// Sees a member off: its copies are let go or deleted, then what `tombolo join` made there goes, then its Cluster.
 pub(super) async fn see_off(
     engine: &Arc<Engine>,
@@ -90,8 +97,12 @@ async fn one_round(engine: &Arc<Engine>, link: &Arc<Link>, cluster: &Cluster) ->
     let clusters: Api<Cluster> = Api::all(engine.writer.clone());
     let name = link.name.as_str();
     let asked = |key: &str| cluster.annotations().get(key).is_some_and(|value| value == "true");
-    let parting =
-        parting(link.health.confirmed().as_ref(), at_last_step(cluster), asked(annotation::FORCE_UNJOIN));
+    let parting = parting(
+        link.health.confirmed().as_ref(),
+        at_last_step(cluster),
+        asked(annotation::FORCE_UNJOIN),
+        was_used(cluster),
+    );
     let kind_goes = cluster_kind(&engine.hub).await?.is_none_or(|kind| kind.deleting);
     if kind_goes {
         tracing::warn!(member = name, "the kind Cluster is being deleted: the member is left as it is");
@@ -239,14 +250,14 @@ mod tests {
     #[test]
     fn a_member_is_abandoned_only_if_it_is_known_not_to_answer() {
         let lost = Reachability::Unreachable(String::new());
-        assert!(matches!(parting(None, false, true), Parting::Waits(_)), "the hub has just started");
-        assert!(matches!(parting(None, true, true), Parting::Waits(_)));
-        assert_eq!(parting(Some(&Reachability::Ready(String::new())), false, true), Parting::Together);
-        assert!(matches!(parting(Some(&lost), false, true), Parting::Without(_)));
-        assert!(matches!(parting(Some(&lost), false, false), Parting::Waits(_)));
+        assert!(matches!(parting(None, false, true, true), Parting::Waits(_)), "the hub has just started");
+        assert!(matches!(parting(None, true, true, true), Parting::Waits(_)));
+        assert_eq!(parting(Some(&Reachability::Ready(String::new())), false, true, true), Parting::Together);
+        assert!(matches!(parting(Some(&lost), false, true, true), Parting::Without(_)));
+        assert!(matches!(parting(Some(&lost), false, false, true), Parting::Waits(_)));
         let unknown = Reachability::Unauthorized(String::new());
-        assert!(matches!(parting(Some(&unknown), true, false), Parting::Without(_)));
-        assert!(matches!(parting(Some(&unknown), false, false), Parting::Waits(_)));
+        assert!(matches!(parting(Some(&unknown), true, false, true), Parting::Without(_)));
+        assert!(matches!(parting(Some(&unknown), false, false, true), Parting::Waits(_)));
     }
 
     #[test]
@@ -257,12 +268,13 @@ mod tests {
             (reason::CLUSTER_CONFIG_INVALID, false),
         ] {
             let refused = Reachability::Unusable(reason, "its Secret is gone".to_owned());
-            match parting(Some(&refused), false, false) {
+            assert!(matches!(parting(Some(&refused), false, false, true), Parting::Waits(_)), "it led elsewhere");
+            match parting(Some(&refused), false, false, false) {
                 Parting::Without(_) => assert!(leaves, "{reason}"),
                 Parting::Waits(why) => assert!(!leaves && why.starts_with("its Secret is gone: "), "{why}"),
                 Parting::Together => panic!("{reason}"),
             }
-            assert!(matches!(parting(Some(&refused), false, true), Parting::Without(_)));
+            assert!(matches!(parting(Some(&refused), false, true, true), Parting::Without(_)));
         }
     }
 }
