@@ -47,6 +47,7 @@ fn main() -> ExitCode {
             an_import_without_ports_waits_for_them,
             slices_made_by_hand_are_linked_once_and_never_taken_from_another_service,
             what_this_cluster_exports_and_imports_is_served_by_its_own_endpoints_too,
+            its_own_endpoints_follow_while_its_export_cannot_be_written,
             a_restart_writes_nothing_and_what_changed_meanwhile_is_seen_to,
             two_agents_do_the_work_once_and_the_second_takes_over,
             definitions_deleted_and_made_again_delete_no_derived_service,

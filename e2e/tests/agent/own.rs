@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tombolo_e2e::bed::Bed;
+use tombolo_e2e::{
+    bed::Bed,
+    scene::{PATIENCE, object},
+    wait::until,
+};
 
 use super::{
     ground::{HERE, address, export, scene, service, settles, sizes, slice, sources, written},
@@ -53,4 +57,44 @@ pub(crate) async fn what_this_cluster_exports_and_imports_is_served_by_its_own_e
     sizes(&scene, HERE, IMPORTED, &[0]).await?;
     scene.delete(HERE, &["ServiceExport serve"]).await?;
     sizes(&scene, HERE, IMPORTED, &[]).await.map(drop)
+}
+
+pub(crate) async fn its_own_endpoints_follow_while_its_export_cannot_be_written(bed: Arc<Bed>) -> Result<()> {
+    let scene = scene(&bed, "told-nobody").await?;
+    scene.apply(HERE, [service("serve", json!({})), slice("by-hand", "serve", 2), export("serve")]).await?;
+    sources(&scene, HERE, "serve", &[2]).await?;
+    let (import, status) = hubs_import(&scene, "serve", &["member1", "member2"]);
+    scene.apply(HERE, [import]).await?;
+    address(&scene, HERE, "serve").await?;
+    apply_status(&scene, HERE, status).await?;
+    sizes(&scene, HERE, IMPORTED, &[2]).await?;
+    let refusing = json!({ "spec": {
+        "matchConstraints": {
+            "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": "told-nobody" } },
+            "resourceRules": [{
+                "apiGroups": ["multicluster.x-k8s.io"], "apiVersions": ["*"], "operations": ["UPDATE"],
+                "resources": ["serviceexports", "serviceexports/status"],
+            }],
+        },
+        "validations": [{ "expression": "false" }],
+    } });
+    let binding = json!({ "spec": { "policyName": "told-nobody", "validationActions": ["Deny"] } });
+    let refusing = [
+        object("ValidatingAdmissionPolicy", "told-nobody", refusing),
+        object("ValidatingAdmissionPolicyBinding", "told-nobody", binding),
+    ];
+    scene.apply(HERE, refusing).await?;
+    until("its export cannot be written", PATIENCE, async || {
+        let label = json!({ "metadata": { "labels": { "tried": "again" } } });
+        ensure!(scene.edit(HERE, "ServiceExport serve", label).await.is_err(), "it can");
+        Ok(())
+    })
+    .await?;
+    // Its record would have to follow.
+    scene.edit(HERE, "Service serve", json!({ "spec": { "sessionAffinity": "ClientIP" } })).await?;
+    scene.apply(HERE, [slice("by-hand", "serve", 3)]).await?;
+    sources(&scene, HERE, "serve", &[3]).await?;
+    sizes(&scene, HERE, IMPORTED, &[3]).await?;
+    scene.delete(HERE, &["ValidatingAdmissionPolicyBinding told-nobody"]).await?;
+    scene.delete(HERE, &["ValidatingAdmissionPolicy told-nobody"]).await
 }

@@ -61,7 +61,9 @@ pub(crate) async fn a_hub_restarted_while_the_oldest_exporter_is_unreachable_cha
     bed: Arc<Bed>,
 ) -> Result<()> {
     let mut fleet = Fleet::start(bed).await?;
-    let scene = fleet.scene("shop", &[1, 2, 3]).await?;
+    let scene = fleet.scene("shop", &[HUB, 1, 2, 3]).await?;
+    let import = object("ServiceImport", "serve", json!({ "spec": { "type": "ClusterSetIP", "ports": [] } }));
+    scene.apply(HUB, [import, places("import", &["ServiceImport serve"], &[3])]).await?;
     let proxy = Proxy::start(fleet.bed.member(1))?;
     scene.edit(HUB, "Cluster member1", json!({ "spec": { "apiEndpoint": proxy.url } })).await?;
     exported(&scene, 1, &[("http", 80), ("admin", 90)], 1).await?;
@@ -70,13 +72,23 @@ pub(crate) async fn a_hub_restarted_while_the_oldest_exporter_is_unreachable_cha
     tokio::time::sleep(Duration::from_millis(1100)).await;
     exported(&scene, 2, &[("http", 81), ("admin", 90)], 1).await?;
     reaches(&scene, 3, &[first, "member2 admin:8090 10.2.0.1"]).await?;
-    let before = picture(&scene, 3).await?;
+    condition(&scene, HUB, "ServiceImport serve", ("Ready", "True", "Ready")).await?;
+    until("the hub names both clusters", PATIENCE, async || {
+        let clusters = scene.field(HUB, "ServiceImport serve", "/status/clusters").await?;
+        ensure!(clusters == json!([{ "cluster": "member1" }, { "cluster": "member2" }]), "{clusters}");
+        Ok(())
+    })
+    .await?;
+    condition(&scene, 2, "ServiceExport serve", ("Conflict", "True", "PortConflict")).await?;
+    let before = [picture(&scene, 3).await?, told(&scene).await?].concat();
     proxy.set(Mode::Fail);
     fleet.start_hub().await?;
     // The hub is at work again: another's endpoints change, and nothing else.
     scene.apply(2, [slice(2, &[("http", 81), ("admin", 90)], 2)]).await?;
     reaches(&scene, 3, &[first, "member2 admin:8090 10.2.0.1,10.2.0.2"]).await?;
-    let after = picture(&scene, 3).await?;
+    // What it has to say it says within a second.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let after = [picture(&scene, 3).await?, told(&scene).await?].concat();
     let kept = before.iter().filter(|object| !object.to_string().contains("10.2.0.1"));
     for object in kept {
         ensure!(after.contains(object), "it changed: {object}");
@@ -85,6 +97,12 @@ pub(crate) async fn a_hub_restarted_while_the_oldest_exporter_is_unreachable_cha
     scene.apply(1, [slice(1, &[("http", 80), ("admin", 90)], 2)]).await?;
     let first = "member1 admin:8090,http:8080 10.1.0.1,10.1.0.2";
     reaches(&scene, 3, &[first, "member2 admin:8090 10.2.0.1,10.2.0.2"]).await
+}
+
+/// What is said of the service on the hub and in the younger exporter.
+async fn told(scene: &Scene) -> Result<Vec<Value>> {
+    let import = scene.field(HUB, "ServiceImport serve", "/status").await?;
+    Ok(vec![import, scene.field(2, "ServiceExport serve", "/status").await?])
 }
 
 pub(crate) async fn a_record_of_a_newer_format_withdraws_nothing(bed: Arc<Bed>) -> Result<()> {
