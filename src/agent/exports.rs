@@ -80,7 +80,11 @@ impl Agent {
             return Ok(Exported::Unknown);
         };
         let api = Versioned::<ServiceExport>::new(&self.reader, key.namespace.as_str(), definition.version);
-        let another = before.is_some_and(|before| before != definition.uid);
+        // Whoever starts after the kind was made anew sees that its slices are older.
+        let another = before.map_or_else(
+            || ours.iter().any(|slice| definition.is_younger_than(&slice.metadata)),
+            |before| before != definition.uid,
+        );
         if another || api.has(key.name.as_str()).await? {
             return Ok(Exported::Unknown);
         }

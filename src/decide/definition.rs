@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
 
 use crate::api::{mcs::Version, names::mcs};
 
@@ -11,6 +15,8 @@ use crate::api::{mcs::Version, names::mcs};
 pub struct Definition {
     /// Its UID: another one is another kind, even of the same name.
     pub uid: String,
+    /// When it was made.
+    pub created: Option<Timestamp>,
     /// The version in which the kind is spoken of.
     pub version: Version,
     /// Whether its status has a word for where the endpoints are.
@@ -79,11 +85,18 @@ impl Definition {
             .any(|condition| condition.type_ == "Established" && condition.status == "True");
         Some(Self {
             uid: definition.metadata.uid.clone().unwrap_or_default(),
+            created: definition.metadata.creation_timestamp.as_ref().map(|Time(at)| *at),
             version,
             says_where: has("status", "endpointSliceObjects"),
             says_traffic: has("spec", "internalTrafficPolicy") && has("spec", "trafficDistribution"),
             usable: established && definition.metadata.deletion_timestamp.is_none(),
         })
+    }
+
+    /// Whether an object was made before it, so for one of an earlier definition.
+    pub fn is_younger_than(&self, object: &ObjectMeta) -> bool {
+        let made = object.creation_timestamp.as_ref().map(|Time(at)| *at);
+        made.zip(self.created).is_some_and(|(made, created)| made < created)
     }
 }
 

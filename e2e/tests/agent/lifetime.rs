@@ -170,7 +170,7 @@ pub(crate) async fn e6_a_family_that_the_cluster_lacks_is_said_to_be_not_support
 pub(crate) async fn definitions_deleted_and_made_again_delete_no_derived_service(
     bed: Arc<Bed>,
 ) -> Result<()> {
-    let _agent = agent(&bed, BARE, "tombolo-agent").await?;
+    let first = agent(&bed, BARE, "tombolo-agent").await?;
     bed.prepare_member(BARE)?;
     let scene = scene_in(&bed, BARE, "definitions").await?;
     scene.apply(BARE, [import("serve", json!({})), import("other", json!({}))]).await?;
@@ -195,6 +195,14 @@ pub(crate) async fn definitions_deleted_and_made_again_delete_no_derived_service
     condition(&scene, BARE, "ServiceExport anew", ("Valid", "False", "NoService")).await?;
     tokio::time::sleep(Duration::from_secs(4)).await;
     scene.still_says(BARE, "Service derived-serve", "/spec/clusterIP", ip.clone()).await?;
+    scene.still_says(BARE, "Service derived-other", "/spec/clusterIP", other.clone()).await?;
+    sources(&scene, BARE, "web", &[1]).await?;
+    // Nor does an agent that starts after all that.
+    stop(first).await?;
+    let _second = agent(&bed, BARE, "tombolo-agent").await?;
+    scene.apply(BARE, [export("later")]).await?;
+    condition(&scene, BARE, "ServiceExport later", ("Valid", "False", "NoService")).await?;
+    tokio::time::sleep(Duration::from_secs(4)).await;
     scene.still_says(BARE, "Service derived-other", "/spec/clusterIP", other).await?;
     sources(&scene, BARE, "web", &[1]).await?;
 
