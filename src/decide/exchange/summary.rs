@@ -56,7 +56,8 @@ impl Exchange {
         let merged = self.merged(view, key);
         let certain = !self.is_frozen(view, key);
         // That one of them is not as it should be was seen; that all are was not.
-        let of_each = |verdict: Verdict| Said { certain: certain || !(verdict.met || exports.is_empty()), verdict };
+        let of_each =
+            |verdict: Verdict| Said { certain: certain || !(verdict.met || exports.is_empty()), verdict };
         let mut told = vec![of_each(exported(&exports))];
         told.extend(valid(&exports).map(of_each));
         if let Some(merged) = &merged {
@@ -86,13 +87,7 @@ impl Exchange {
     }
 
     /// Who reaches whom.
-    fn reached(
-        &self,
-        world: &World,
-        key: &ServiceKey,
-        from: &BTreeSet<ClusterName>,
-        certain: bool,
-    ) -> Said {
+    fn reached(&self, world: &World, key: &ServiceKey, from: &BTreeSet<ClusterName>, certain: bool) -> Said {
         let placed = world.assignment(&object_key(import_kind(), key));
         let importers: Vec<_> = placed.iter().flat_map(|placed| placed.targets.keys()).collect();
         let found: Vec<_> =

@@ -178,7 +178,8 @@ impl Session {
             Err(_) => return Ok(silent()),
         };
         if own.is_empty() || own.len() > UID {
-            let why = "which cluster it is cannot be told: its Namespace kube-system has no UID that can be used";
+            let why =
+                "which cluster it is cannot be told: its Namespace kube-system has no UID that can be used";
             return Ok(Probe::NotReady(why.to_owned()));
         }
         if own == hub {

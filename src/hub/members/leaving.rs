@@ -268,7 +268,10 @@ mod tests {
             (reason::CLUSTER_CONFIG_INVALID, false),
         ] {
             let refused = Reachability::Unusable(reason, "its Secret is gone".to_owned());
-            assert!(matches!(parting(Some(&refused), false, false, true), Parting::Waits(_)), "it led elsewhere");
+            assert!(
+                matches!(parting(Some(&refused), false, false, true), Parting::Waits(_)),
+                "it led elsewhere"
+            );
             match parting(Some(&refused), false, false, false) {
                 Parting::Without(_) => assert!(leaves, "{reason}"),
                 Parting::Waits(why) => assert!(!leaves && why.starts_with("its Secret is gone: "), "{why}"),
