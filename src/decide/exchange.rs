@@ -37,7 +37,7 @@ pub use self::{
         service_key, source_key,
     },
     silent::withdrawn,
-    summary::{Said, Summary},
+    summary::{Known, Said, Summary},
     tally::Tally,
     trust::{Reason, Refused},
 };

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Exchange, Offered,
+    Exchange, Offered, Part,
     import::{is_readable, unknown_of},
-    seen::{ExportSeen, ImportSeen, import_kind, object_key},
+    seen::{ExportSeen, ImportSeen, export_kind, import_kind, object_key},
     words::ready,
 };
 use crate::{
@@ -41,8 +41,44 @@ pub struct Summary {
 pub struct Said {
     /// That.
     pub verdict: Verdict,
-    /// Whether all is known that it is made of; if not it takes back nothing that was said before.
-    pub certain: bool,
+    /// How much is known of what it is made of.
+    pub known: Known,
+}
+
+/// How much is known of what a condition is made of. A restart of the hub takes back nothing only because a cluster was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// All: it is said.
+    All,
+    /// That something is amiss, though maybe not all of it: it is said where the contrary was said before.
+    Amiss,
+    /// Not enough: it is said where nothing was said before.
+    Part,
+}
+
+// === impl Known ===
+
+impl Known {
+    fn of(certain: bool, amiss: bool) -> Self {
+        match (certain, amiss) {
+            (true, _) => Self::All,
+            (false, true) => Self::Amiss,
+            (false, false) => Self::Part,
+        }
+    }
+}
+
+// === impl Said ===
+
+impl Said {
+    /// Whether it is said in place of the status that a condition has.
+    pub fn is_news(&self, before: Option<bool>) -> bool {
+        match self.known {
+            Known::All => true,
+            Known::Amiss => before != Some(self.verdict.met),
+            Known::Part => before.is_none(),
+        }
+    }
 }
 
 // === impl Exchange ===
@@ -55,16 +91,21 @@ impl Exchange {
         let exports: Vec<_> = exports.filter(|(name, _)| self.takes_part_in(view, name, key)).collect();
         let merged = self.merged(view, key);
         let certain = !self.is_frozen(view, key);
+        let placed = world.assignment(&object_key(export_kind(), key));
+        let mut placed = placed.iter().flat_map(|placed| placed.targets.keys());
+        let all_read = !placed.any(|cluster| self.is_unread(view, cluster, key));
         // That one of them is not as it should be was seen; that all are was not.
-        let of_each =
-            |verdict: Verdict| Said { certain: certain || !(verdict.met || exports.is_empty()), verdict };
+        let of_each = |verdict: Verdict| {
+            let amiss = !verdict.met && !exports.is_empty();
+            Said { known: Known::of(certain && all_read, amiss), verdict }
+        };
         let mut told = vec![of_each(exported(&exports))];
         told.extend(valid(&exports).map(of_each));
         if let Some(merged) = &merged {
             let merge::Condition { status, reason, message } = merge::Condition::of(&merged.conflicts);
             let verdict =
                 Verdict { condition: condition::CONFLICT, met: status, reason: reason.into(), message };
-            told.push(Said { verdict, certain });
+            told.push(Said { known: Known::of(certain, status), verdict });
         }
         let clusters: BTreeSet<_> =
             merged.iter().flat_map(|merged| merged.clusters.keys()).cloned().collect();
@@ -76,7 +117,7 @@ impl Exchange {
             self.is_unread(view, cluster, key) || from.contains(*cluster) && !clusters.contains(*cluster)
         });
         let unknown = unknown.cloned().collect();
-        let import = self.reached(world, key, &from, certain);
+        let import = self.reached(world, key, &from, !from.is_empty() || certain);
         Summary { export: told, clusters, unknown, import }
     }
 
@@ -117,8 +158,15 @@ impl Exchange {
         let verdict = Verdict { condition: condition::READY, met, reason: reason.into(), message };
         let (read, unread): (Vec<_>, Vec<_>) =
             found.iter().partition(|(importer, _)| is_readable(self, importer));
-        let certain = certain && unread.is_empty() || read.iter().any(|(_, found)| found.is_err());
-        Said { verdict, certain }
+        let certain = certain && unread.is_empty() && !self.may_withhold(key);
+        Said { known: Known::of(certain, read.iter().any(|(_, found)| found.is_err())), verdict }
+    }
+
+    /// Whether an importer has a slice without ports of a cluster that was not read: it may have no endpoints, or all of its ports are withheld.
+    fn may_withhold(&self, key: &ServiceKey) -> bool {
+        let imported = self.services.get(key).into_iter().flat_map(|service| service.imported.values());
+        let mut bare = imported.flat_map(|slices| slices.values()).filter(|slice| slice.ports.is_empty());
+        bare.any(|slice| !self.knows(&slice.cluster, Part::Sources))
     }
 
     /// The clusters that an importer reaches, or why it reaches none.

@@ -130,6 +130,13 @@ impl Fleet {
         self.changed();
     }
 
+    /// Notes on the Clusters that these members are in use, as a hub does that reads them.
+    pub(super) fn used(&mut self, members: &[&str]) {
+        for member in members {
+            self.join(member, json!({ "metadata": { "annotations": { annotation::API_SERVER: member } } }));
+        }
+    }
+
     /// Reads everything of a member, as after its link came up.
     pub(super) fn read(&mut self, member: &str) {
         let name = cluster(member);

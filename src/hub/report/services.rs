@@ -21,7 +21,7 @@ use crate::{
     },
     decide::{
         condition::Verdict,
-        exchange::{Said, export_kind, import_kind, object_key},
+        exchange::{self, Said, export_kind, import_kind, object_key},
         ids::{ClusterName, ServiceKey},
     },
     shell::clock,
@@ -115,7 +115,7 @@ impl Known<'_> {
                 reason: outcome.reason.into(),
                 message: outcome.message,
             };
-            Said { verdict, certain: true }
+            Said { verdict, known: exchange::Known::All }
         });
         // Who has no copy anywhere exports nothing, and nobody has to be told that.
         let export = propagated.map(|propagated| [propagated].into_iter().chain(summary.export).collect());
@@ -161,8 +161,8 @@ impl Known<'_> {
         let api: Api<K> = Api::namespaced_with(self.engine.writer.clone(), key.namespace.as_str(), &version);
         let Some(object) = api.get_opt(key.name.as_str()).await? else { return Ok(()) };
         let before = conditions(&object);
-        let was = |kind: &str| before.iter().any(|old| old.type_ == kind && old.status == "True");
-        let news = said.iter().filter(|said| said.certain || !was(said.verdict.condition));
+        let was = |kind: &str| before.iter().find(|old| old.type_ == kind).map(|old| old.status == "True");
+        let news = said.iter().filter(|said| said.is_news(was(said.verdict.condition)));
         let news: Vec<_> = news.map(|said| &said.verdict).collect();
         let mut after: Vec<_> = before.clone();
         after.retain(|other| !news.iter().any(|verdict| verdict.condition == other.type_));

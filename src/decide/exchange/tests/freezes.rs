@@ -22,6 +22,7 @@ fn a_restart_while_the_oldest_exporter_is_unreachable_changes_nothing() {
 #[test]
 fn a_conflict_that_nobody_imports_has_not_ended_while_an_exporter_may_not_be_read() {
     let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.used(&["a", "b"]);
     fleet.template("ServiceExport", "serve", json!({}), Some(&["a", "b"]));
     fleet.export("a", 1, ports(&[("http", 80)]));
     fleet.export("b", 2, ports(&[("http", 81)]));

@@ -176,17 +176,15 @@ fn nothing_is_taken_back_on_the_hub_while_a_cluster_of_a_service_is_not_read() {
     fleet.export("b", 2, ports(&[("http", 81)]));
     fleet.settle();
     let before = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
-    let all_certain = |summary: &Summary| {
-        summary.import.certain && summary.export.iter().all(|said| said.certain) && summary.unknown.is_empty()
-    };
-    assert!(all_certain(&before), "{before:?}");
+    let said: Vec<_> = before.export.iter().chain([&before.import]).map(|said| said.known).collect();
+    assert!(said.iter().all(|known| *known == Known::All) && before.unknown.is_empty(), "{before:?}");
     fleet.restart();
     let a = BTreeSet::from([cluster("a")]);
     for read in ["b", "c"] {
         fleet.read(read);
         let now = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
         // That they agree now, that only one exports it, that nobody does: none of it is known.
-        assert!(now.export.iter().all(|said| !said.certain), "{now:?}");
+        assert!(now.export.iter().all(|said| said.known == Known::Part), "{now:?}");
         assert!(now.unknown.is_superset(&a), "{now:?}");
     }
     let now = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
@@ -208,5 +206,47 @@ fn what_is_not_well_is_said_on_the_hub_whoever_is_not_read() {
     fleet.export_record("b", 2, None);
     let summary = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
     let ready = &summary.export[0];
-    assert!(!ready.verdict.met && ready.certain, "{ready:?}");
+    assert!(!ready.verdict.met && ready.known == Known::Amiss, "{ready:?}");
+    // Over what was well, not over what else was amiss: that may be of who was not read.
+    assert!(ready.is_news(Some(true)) && ready.is_news(None) && !ready.is_news(Some(false)));
+}
+
+#[test]
+fn a_cluster_that_is_not_read_is_not_said_to_be_reached_where_its_ports_may_be_withheld() {
+    let mut fleet = by_policy();
+    fleet.export("a", 2, ports(&[("http", 8080)]));
+    fleet.export("b", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    let known = |fleet: &Fleet| fleet.exchange.summary(&fleet.view, &fleet.world, &serve()).import.known;
+    assert_eq!(known(&fleet), Known::All);
+    fleet.restart();
+    fleet.read("b");
+    fleet.read("c");
+    assert_eq!(known(&fleet), Known::Part);
+}
+
+#[test]
+fn an_export_is_well_on_the_hub_only_once_all_clusters_that_it_is_placed_on_are_read() {
+    let mut fleet = by_policy();
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    fleet.settle();
+    fleet.restart();
+    fleet.read("a");
+    fleet.read("c");
+    let known = |fleet: &Fleet| {
+        let summary = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+        summary.export[0].known
+    };
+    assert_eq!(known(&fleet), Known::Part);
+    fleet.read("b");
+    assert_eq!(known(&fleet), Known::All);
+}
+
+#[test]
+fn a_cluster_that_never_was_in_use_keeps_nobody_from_saying_what_is() {
+    let mut fleet = by_policy();
+    fleet.join("elsewhere", json!({}));
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    let summary = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
+    assert!(summary.export.iter().all(|said| said.known == Known::All), "{summary:?}");
 }
