@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("it is in the repository")
 }
 
 /// What follows a word at the beginning of a line.
