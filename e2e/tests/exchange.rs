@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         2: ranges_that_change_on_the_cluster_count_at_once,
         3: e2_an_address_outlives_restarts_reinstalls_and_a_move_to_another_cluster,
         3: a_hub_restarted_while_the_oldest_exporter_is_unreachable_changes_nothing,
+        3: a_tainted_member_keeps_what_it_imports_and_offers_what_it_exports_though_it_does_not_answer,
         2: a_record_of_a_newer_format_withdraws_nothing,
         2: definitions_deleted_and_made_again_on_the_hub_or_in_a_member_delete_no_derived_service,
         2: a_member_whose_own_users_export_leaves_only_if_forced_and_then_without_derived_services,

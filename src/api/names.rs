@@ -74,6 +74,8 @@ pub mod annotation {
     pub const SERVED_PORTS: &str = "tombolo.dev/served-ports";
     /// On an imported slice: its cluster is silent; `kept` as it was, or `withdrawn` since other clusters serve.
     pub const STALE: &str = "tombolo.dev/stale";
+    /// On an imported slice whose endpoints are withdrawn: which of them served before, in their order, as `1` or `0`.
+    pub const SERVED: &str = "tombolo.dev/served";
     /// On a source slice, and on the imported ones that are made of it: the change of endpoints that they were last written for, as an id
     /// and the milliseconds since 1970 when the agent saw it. It is followed by that, and never written for its own sake.
     pub const CHANGE: &str = "tombolo.dev/change";

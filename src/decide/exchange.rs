@@ -49,6 +49,7 @@ use super::{
     ids::{ClusterName, ServiceKey},
     merge::{AcceptedNames, Export, Merged, merge},
     view::View,
+    world::{self, World},
 };
 
 /// Members that have to look at a service.
@@ -175,6 +176,27 @@ impl Exchange {
     /// Whether a member has a ServiceImport of a service, whosever it is.
     pub fn has_import(&self, cluster: &ClusterName, key: &ServiceKey) -> bool {
         self.services.get(key).is_some_and(|service| service.imports.contains_key(cluster))
+    }
+
+    /// Tells the world which ServiceImports of ours a member has, of those that changed, and whether these are all.
+    pub fn tell_importer(
+        &self,
+        world: &mut World,
+        view: &View,
+        cluster: &ClusterName,
+        changed: &Dirty,
+    ) -> world::Dirty {
+        let concerned = changed.iter().filter(|(at, _)| at == cluster).map(|(_, key)| key);
+        let mut dirty = world::Dirty::new();
+        for key in concerned {
+            let import = object_key(import_kind(), key);
+            dirty.extend(world.hold_import(view, cluster, &import, self.is_imported(cluster, key)));
+        }
+        let lacks = self.members.get(cluster).is_some_and(|member| member.lacks.contains(&Part::Imports));
+        if lacks || self.knows(cluster, Part::Imports) {
+            dirty.extend(world.set_imports_known(view, cluster));
+        }
+        dirty
     }
 
     /// Whether nothing that we wrote for services is left in a member, which may have no kind of imports: that nothing was read says nothing.

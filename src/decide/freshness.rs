@@ -108,20 +108,45 @@ impl Mark {
     /// Puts it on a slice, whose endpoints become what it says.
     pub fn put(self, slice: &mut EndpointSlice) {
         let before = Self::of(slice);
-        for conditions in slice.endpoints.iter_mut().map(|endpoint| &mut endpoint.conditions) {
-            match self {
-                Self::Withdrawn => conditions.get_or_insert_default().ready = Some(false),
-                // What was ready before is what serves and does not end.
-                Self::Kept if before == Some(Self::Withdrawn) => {
-                    let conditions = conditions.get_or_insert_default();
-                    let ends = conditions.terminating.unwrap_or_default();
-                    conditions.ready = Some(conditions.serving.unwrap_or(true) && !ends);
-                }
-                Self::Kept => {}
-            }
+        if before == Some(self) {
+            return;
+        }
+        if self == Self::Withdrawn {
+            withdraw(slice);
+        } else if before == Some(Self::Withdrawn) {
+            bring_back(slice);
         }
         let annotations = slice.metadata.annotations.get_or_insert_default();
         annotations.insert(annotation::STALE.to_owned(), self.as_str().to_owned());
+    }
+}
+
+/// Makes endpoints neither ready nor serving, and notes which of them served: kube-proxy ends what goes on with an endpoint, such as UDP
+/// from the same port, only when that serves no more.
+fn withdraw(slice: &mut EndpointSlice) {
+    let mut served = String::new();
+    for conditions in slice.endpoints.iter_mut().map(|endpoint| endpoint.conditions.get_or_insert_default()) {
+        let serves = conditions.serving.or(conditions.ready).unwrap_or(true);
+        served.push(if serves { '1' } else { '0' });
+        (conditions.ready, conditions.serving) = (Some(false), Some(false));
+    }
+    let annotations = slice.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotation::SERVED.to_owned(), served);
+}
+
+/// Makes endpoints again what they were before they were withdrawn: what was ready is what served and does not end.
+fn bring_back(slice: &mut EndpointSlice) {
+    // A release before did not note it, and left it as it was.
+    let noted =
+        slice.metadata.annotations.as_mut().and_then(|annotations| annotations.remove(annotation::SERVED));
+    let noted = noted.unwrap_or_default();
+    let mut noted = noted.chars();
+    for conditions in slice.endpoints.iter_mut().map(|endpoint| endpoint.conditions.get_or_insert_default()) {
+        if let Some(served) = noted.next() {
+            conditions.serving = Some(served == '1');
+        }
+        let ends = conditions.terminating.unwrap_or_default();
+        conditions.ready = Some(conditions.serving.unwrap_or(true) && !ends);
     }
 }
 
@@ -266,13 +291,26 @@ mod tests {
             vec![endpoint(true, true, false), endpoint(false, true, true), endpoint(false, false, false)];
         let mut slice = EndpointSlice { endpoints: endpoints.clone(), ..EndpointSlice::default() };
         Mark::Withdrawn.put(&mut slice);
-        let ready = |slice: &EndpointSlice| {
-            let all = slice.endpoints.iter();
-            all.map(|endpoint| endpoint.conditions.as_ref().unwrap().ready.unwrap()).collect::<Vec<_>>()
-        };
-        assert_eq!(ready(&slice), [false, false, false]);
+        let withdrawn = [false, true, false].map(|ends| endpoint(false, false, ends));
+        assert_eq!(slice.endpoints, withdrawn, "kube-proxy forgets no flow of what serves");
+        Mark::Withdrawn.put(&mut slice);
         Mark::Kept.put(&mut slice);
         assert_eq!(slice.endpoints, endpoints);
         assert_eq!(Mark::of(&slice), Some(Mark::Kept));
+    }
+
+    #[test]
+    fn what_a_release_before_withdrew_comes_back_as_well() {
+        let conditions =
+            |ready| Some(EndpointConditions { ready: Some(ready), serving: Some(true), terminating: None });
+        let slice = |ready| EndpointSlice {
+            endpoints: vec![Endpoint { conditions: conditions(ready), ..Endpoint::default() }],
+            ..EndpointSlice::default()
+        };
+        let mut there = slice(false);
+        there.metadata.annotations =
+            Some([(annotation::STALE.to_owned(), "withdrawn".to_owned())].into_iter().collect());
+        Mark::Kept.put(&mut there);
+        assert_eq!(there.endpoints, slice(true).endpoints);
     }
 }

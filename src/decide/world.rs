@@ -22,7 +22,7 @@ use std::{
 
 use serde_json::Value;
 
-use self::assign::may_name;
+use self::assign::{exchanged, may_name};
 pub use self::{
     assign::{Assignment, Share},
     desired::{Absence, Desired, Found, Wanted},
@@ -65,6 +65,10 @@ pub struct World {
     held: BTreeMap<ObjectKey, BTreeMap<ClusterName, Held>>,
     /// Members whose copies are all known.
     known: BTreeSet<ClusterName>,
+    /// Members that have a ServiceImport which the exchange of services wrote, by its name: these are none of the copies above.
+    importers: BTreeMap<ObjectKey, BTreeSet<ClusterName>>,
+    /// Members whose ServiceImports are all known.
+    imports_known: BTreeSet<ClusterName>,
 }
 
 /// A kind that the hub watches.
@@ -123,6 +127,8 @@ impl World {
             stirred: BTreeSet::new(),
             held: BTreeMap::new(),
             known: BTreeSet::new(),
+            importers: BTreeMap::new(),
+            imports_known: BTreeSet::new(),
         }
     }
 
@@ -343,6 +349,9 @@ impl World {
 
     /// Takes note of a copy that a member has, or that it no longer has it.
     pub fn hold(&mut self, view: &View, cluster: &ClusterName, key: &ObjectKey, held: Option<Held>) -> Dirty {
+        if exchanged(&key.kind) {
+            return self.hold_import(view, cluster, key, held.is_some());
+        }
         // Whoever marked it: what nothing can name is there for its own sake.
         let held =
             held.map(|held| Held { dependency: held.dependency && copy::may_be_named(&key.kind), ..held });
@@ -385,19 +394,56 @@ impl World {
         if !self.known.insert(cluster.clone()) {
             return Dirty::new();
         }
-        let open = self.assigned.iter().filter(|(_, assignment)| assignment.awaits.contains(cluster));
-        let open: Vec<_> = open.map(|(key, _)| key.clone()).collect();
-        let mut dirty: Dirty = open.iter().flat_map(|key| self.look_at(view, key)).collect();
+        let mut dirty = self.stop_waiting_for(view, cluster);
         dirty.extend(self.named_in(cluster, None, |_| true));
         dirty
+    }
+
+    /// Takes note whether a member has a ServiceImport that the exchange of services wrote.
+    pub fn hold_import(&mut self, view: &View, cluster: &ClusterName, key: &ObjectKey, there: bool) -> Dirty {
+        let changed = if there {
+            self.importers.entry(key.clone()).or_default().insert(cluster.clone())
+        } else {
+            let Some(importers) = self.importers.get_mut(key) else { return Dirty::new() };
+            let changed = importers.remove(cluster);
+            if importers.is_empty() {
+                self.importers.remove(key);
+            }
+            changed
+        };
+        if changed && self.assigned.get(key).is_some_and(|assignment| assignment.depends_on_holders) {
+            self.shift(view, key)
+        } else {
+            Dirty::new()
+        }
+    }
+
+    /// Takes note that all ServiceImports of a member are known.
+    pub fn set_imports_known(&mut self, view: &View, cluster: &ClusterName) -> Dirty {
+        if !self.imports_known.insert(cluster.clone()) {
+            return Dirty::new();
+        }
+        self.stop_waiting_for(view, cluster)
+    }
+
+    /// Looks again at what waited for a member.
+    fn stop_waiting_for(&mut self, view: &View, cluster: &ClusterName) -> Dirty {
+        let open = self.assigned.iter().filter(|(_, assignment)| assignment.awaits.contains(cluster));
+        let open: Vec<_> = open.map(|(key, _)| key.clone()).collect();
+        open.iter().flat_map(|key| self.look_at(view, key)).collect()
     }
 
     /// Forgets a member that is gone.
     pub fn forget_member(&mut self, view: &View, cluster: &ClusterName) -> Dirty {
         self.known.remove(cluster);
-        let keys: Vec<_> = self.held.iter().filter(|(_, clusters)| clusters.contains_key(cluster)).collect();
-        let keys: Vec<_> = keys.into_iter().map(|(key, _)| key.clone()).collect();
-        keys.iter().flat_map(|key| self.hold(view, cluster, key, None)).collect()
+        self.imports_known.remove(cluster);
+        let held = self.held.iter().filter(|(_, clusters)| clusters.contains_key(cluster));
+        let held: Vec<_> = held.map(|(key, _)| key.clone()).collect();
+        let imported = self.importers.iter().filter(|(_, clusters)| clusters.contains(cluster));
+        let imported: Vec<_> = imported.map(|(key, _)| key.clone()).collect();
+        let mut dirty: Dirty = held.iter().flat_map(|key| self.hold(view, cluster, key, None)).collect();
+        dirty.extend(imported.iter().flat_map(|key| self.hold_import(view, cluster, key, false)));
+        dirty
     }
 
     /// All that concerns a cluster: what it holds and what it is to hold.

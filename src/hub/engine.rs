@@ -170,12 +170,22 @@ impl Engine {
             let view = self.view.read();
             let mut world = self.world.write();
             let dirty = change(&mut world, &view);
-            let stirred = world.take_stirred();
-            let policies = dirty.iter().filter_map(|(_, key)| world.assignment(key)?.policy.clone());
-            self.report.touch(stirred.into_iter().chain(policies));
+            self.touch_policies(&mut world, &dirty);
             dirty
         };
         self.stir();
+        self.look_at(dirty);
+    }
+
+    /// Has those policies reported of which there is something to tell.
+    fn touch_policies(&self, world: &mut World, dirty: &Dirty) {
+        let stirred = world.take_stirred();
+        let policies = dirty.iter().filter_map(|(_, key)| world.assignment(key)?.policy.clone());
+        self.report.touch(stirred.into_iter().chain(policies));
+    }
+
+    /// Has members look at what a change of the world concerns.
+    fn look_at(&self, dirty: Dirty) {
         // What places an export or an import decides who imports the service.
         let services: BTreeSet<_> = dirty.iter().filter_map(|(_, key)| exchanged(key)).collect();
         let links = self.links.read();
@@ -252,6 +262,28 @@ impl Engine {
                 view.record(key, cluster.clone(), record);
             }
         }
+        self.look_at_services(dirty);
+    }
+
+    /// Changes what is known of a member's imports, which placement goes by. No plan sees the one without the other: it would take an
+    /// import for one that is not to be there.
+    pub fn exchange_imports(
+        &self,
+        cluster: &ClusterName,
+        change: impl FnOnce(&mut Exchange) -> exchange::Dirty,
+    ) {
+        let (dirty, moved, news) = {
+            let view = self.view.read();
+            let mut world = self.world.write();
+            let mut exchange = self.exchange.write();
+            let dirty = change(&mut exchange);
+            let moved = exchange.tell_importer(&mut world, &view, cluster, &dirty);
+            self.touch_policies(&mut world, &moved);
+            (dirty, moved, exchange.take_news())
+        };
+        self.stir();
+        self.tell_refused(&news);
+        self.look_at(moved);
         self.look_at_services(dirty);
     }
 

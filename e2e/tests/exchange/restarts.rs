@@ -99,6 +99,50 @@ pub(crate) async fn a_hub_restarted_while_the_oldest_exporter_is_unreachable_cha
     reaches(&scene, 3, &[first, "member2 admin:8090 10.2.0.1,10.2.0.2"]).await
 }
 
+pub(crate) async fn a_tainted_member_keeps_what_it_imports_and_offers_what_it_exports_though_it_does_not_answer(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let mut fleet = Fleet::start(bed).await?;
+    let scene = fleet.scene("shop", &[HUB, 1, 2, 3]).await?;
+    let proxy = Proxy::start(fleet.bed.member(1))?;
+    scene.edit(HUB, "Cluster member1", json!({ "spec": { "apiEndpoint": proxy.url } })).await?;
+    scene.apply(1, service(1, HTTP, 1)).await?;
+    let import = object("ServiceImport", "serve", json!({ "spec": { "type": "ClusterSetIP", "ports": [] } }));
+    scene.apply(HUB, [export(), places("export", &["ServiceExport serve"], &[1])]).await?;
+    scene.apply(HUB, [import, places("import", &["ServiceImport serve"], &[2, 3])]).await?;
+    for importer in [2, 3] {
+        reaches(&scene, importer, &["member1 http:8080 10.1.0.1"]).await?;
+    }
+    let before = picture(&scene, 2).await?;
+    let unchanged = async |when: &str| -> Result<()> {
+        let now = picture(&scene, 2).await?;
+        ensure!(now == before, "{when} it is {now:?}, and was {before:?}");
+        Ok(())
+    };
+    for tainted in ["Cluster member1", "Cluster member2"] {
+        let taints = json!([{ "key": "repair", "effect": "NoSchedule" }]);
+        scene.edit(HUB, tainted, json!({ "spec": { "taints": taints } })).await?;
+    }
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    unchanged("tainted").await?;
+    proxy.set(Mode::Fail);
+    until("the hub knows that member1 does not answer", PATIENCE, async || {
+        let told = scene.field(HUB, "Cluster member1", "/status/conditions").await?;
+        let ready = told.as_array().into_iter().flatten().find(|one| one["type"] == "Ready");
+        ensure!(ready.is_some_and(|one| one["status"] != "True"), "{told}");
+        Ok(())
+    })
+    .await?;
+    fleet.start_hub().await?;
+    // The hub is at work again, and what the policy says counts.
+    scene.apply(HUB, [places("import", &["ServiceImport serve"], &[2])]).await?;
+    imported_in_exactly(&scene, &[2]).await?;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    unchanged("after a restart without member1").await?;
+    scene.apply(HUB, [places("export", &["ServiceExport serve"], &[3])]).await?;
+    reaches(&scene, 2, &[]).await
+}
+
 /// What is said of the service on the hub and in the younger exporter.
 async fn told(scene: &Scene) -> Result<Vec<Value>> {
     let import = scene.field(HUB, "ServiceImport serve", "/status").await?;

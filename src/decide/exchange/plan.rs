@@ -304,7 +304,8 @@ impl Exchange {
         let object = object_key(export_kind(), key);
         let unwanted = |cluster: &ClusterName| match world.desired(view, cluster, &object, None) {
             Desired::Absent(Absence::NoTemplate) => Some(Absence::NoTemplate),
-            Desired::Absent(Absence::Elsewhere) => world
+            // A copy that was never read is unknown to placement, which may only keep new ones away.
+            Desired::Absent(Absence::Elsewhere) if !world.would_keep(view, cluster, &object) => world
                 .assignment(&object)
                 .is_some_and(|placed| placed.policy.is_some() && !placed.frozen)
                 .then_some(Absence::Elsewhere),

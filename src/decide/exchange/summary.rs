@@ -50,8 +50,9 @@ pub struct Said {
 pub enum Known {
     /// All: it is said.
     All,
-    /// That something is amiss, though maybe not all of it: it is said where the contrary was said before.
-    Amiss,
+    /// That something is amiss, though maybe not all of it, or all but what silent clusters would say: it is said where the contrary was
+    /// said before.
+    Most,
     /// Not enough: it is said where nothing was said before.
     Part,
 }
@@ -59,10 +60,10 @@ pub enum Known {
 // === impl Known ===
 
 impl Known {
-    fn of(certain: bool, amiss: bool) -> Self {
-        match (certain, amiss) {
+    fn of(certain: bool, most: bool) -> Self {
+        match (certain, most) {
             (true, _) => Self::All,
-            (false, true) => Self::Amiss,
+            (false, true) => Self::Most,
             (false, false) => Self::Part,
         }
     }
@@ -75,7 +76,7 @@ impl Said {
     pub fn is_news(&self, before: Option<bool>) -> bool {
         match self.known {
             Known::All => true,
-            Known::Amiss => before != Some(self.verdict.met),
+            Known::Most => before != Some(self.verdict.met),
             Known::Part => before.is_none(),
         }
     }
@@ -92,12 +93,15 @@ impl Exchange {
         let merged = self.merged(view, key);
         let certain = !self.is_frozen(view, key);
         let placed = world.assignment(&object_key(export_kind(), key));
-        let mut placed = placed.iter().flat_map(|placed| placed.targets.keys());
-        let all_read = !placed.any(|cluster| self.is_unread(view, cluster, key));
-        // That one of them is not as it should be was seen; that all are was not.
+        let placed = placed.iter().flat_map(|placed| placed.targets.keys());
+        // Who never was in use exports nothing.
+        let unread = placed.filter(|name| self.is_unread(view, name, key) && view.server_of(name).is_some());
+        let unread: Vec<_> = unread.collect();
+        let only_silent = unread.iter().all(|name| self.is_silent(name));
+        // That one of them is not as it should be was seen; that all are was not. Who is silent may stay so for good.
         let of_each = |verdict: Verdict| {
-            let amiss = !verdict.met && !exports.is_empty();
-            Said { known: Known::of(certain && all_read, amiss), verdict }
+            let most = !exports.is_empty() && (!verdict.met || (certain && only_silent));
+            Said { known: Known::of(certain && unread.is_empty(), most), verdict }
         };
         let mut told = vec![of_each(exported(&exports))];
         told.extend(valid(&exports).map(of_each));

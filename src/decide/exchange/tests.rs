@@ -8,6 +8,7 @@ mod conditions;
 mod freezes;
 mod imports;
 mod news;
+mod placement;
 mod renames;
 mod silence;
 mod slices;
@@ -165,7 +166,7 @@ impl Fleet {
         }
         for part in Part::ALL {
             let listed = listed.remove(&part).unwrap_or_default();
-            self.exchange.retain(&name, part, &listed);
+            self.note_imports(member, |exchange| exchange.retain(&name, part, &listed));
         }
     }
 
@@ -174,6 +175,7 @@ impl Fleet {
         self.exchange = Exchange::new("hub".into(), rules());
         let members: Vec<_> = self.view.members().keys().cloned().collect();
         for member in members {
+            self.world.forget_member(&self.view, &member);
             self.exchange.see_namespace(&member, "shop", true);
         }
     }
@@ -200,20 +202,26 @@ impl Fleet {
             self.view.apply_export(serde_json::from_value(object.clone()).unwrap());
         }
         if let Some(clusters) = placed {
-            let policy: PropagationPolicy = serde_json::from_value(json!({
-                "metadata": { "namespace": "shop", "name": format!("{}-{name}", kind.to_lowercase()) },
-                "spec": {
-                    "resourceSelectors": [{ "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": kind, "name": name, "namespace": "shop" }],
-                    "placement": { "clusterAffinity": { "clusterNames": clusters } },
-                },
-            }))
-            .unwrap();
-            self.view.apply_propagation_policy(policy);
+            self.place(kind, name, json!({ "clusterAffinity": { "clusterNames": clusters } }));
         }
         self.changed();
         let kind = if kind == "ServiceImport" { import_kind() } else { export_kind() };
         let key = object_key(kind, &ServiceKey::parse("shop", name).unwrap());
         self.world.apply_template(&self.view, &key, &object);
+    }
+
+    /// A policy for a template on the hub.
+    pub(super) fn place(&mut self, kind: &str, name: &str, placement: Value) {
+        let policy: PropagationPolicy = serde_json::from_value(json!({
+            "metadata": { "namespace": "shop", "name": format!("{}-{name}", kind.to_lowercase()) },
+            "spec": {
+                "resourceSelectors": [{ "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": kind, "name": name, "namespace": "shop" }],
+                "placement": placement,
+            },
+        }))
+        .unwrap();
+        self.view.apply_propagation_policy(policy);
+        self.changed();
     }
 
     pub(super) fn no_template(&mut self, kind: &str, name: &str) {
@@ -294,7 +302,13 @@ impl Fleet {
     pub(super) fn see_import(&mut self, member: &str, object: &Value) {
         let import: ServiceImport = serde_json::from_value(object.clone()).unwrap();
         let seen = ImportSeen::of(&serve(), &import, "hub");
-        self.exchange.see_import(&cluster(member), &serve(), seen);
+        self.note_imports(member, |exchange| exchange.see_import(&cluster(member), &serve(), seen));
+    }
+
+    /// Takes note of a change of a member's imports, as the hub's engine does.
+    fn note_imports(&mut self, member: &str, change: impl FnOnce(&mut Exchange) -> Dirty) {
+        let dirty = change(&mut self.exchange);
+        let _ = self.exchange.tell_importer(&mut self.world, &self.view, &cluster(member), &dirty);
     }
 
     fn see_slice(&mut self, member: &str, slice: EndpointSlice) {
@@ -387,7 +401,7 @@ impl Fleet {
             ImportStep::Delete { .. } => {
                 writes += 1;
                 self.imports.remove(&at);
-                self.exchange.see_import(&cluster(member), &serve(), None);
+                self.note_imports(member, |exchange| exchange.see_import(&cluster(member), &serve(), None));
             }
         }
         if let Some((_, clusters)) = plan.clusters

@@ -60,13 +60,13 @@ impl Exchange {
     }
 
     /// Whether a cluster that matters to a service is unknown now: one that an importer has it of, or, while nobody imports it, any that was
-    /// in use and not read. Who never was, such as a Cluster that leads to the hub, exports nothing.
+    /// in use and not read. Who never was, such as a Cluster that leads to the hub, exports nothing, and who is silent may be so for good.
     pub(super) fn is_frozen(&self, view: &View, key: &ServiceKey) -> bool {
         let imports = self.services.get(key).into_iter().flat_map(|service| service.imports.values());
         let imports: Vec<_> = imports.filter(|seen| seen.is_ours()).collect();
         if imports.is_empty() {
             let mut used = view.members().keys().filter(|cluster| view.server_of(cluster).is_some());
-            return used.any(|cluster| self.is_unread(view, cluster, key));
+            return used.any(|cluster| self.is_unread(view, cluster, key) && !self.is_silent(cluster));
         }
         imports.into_iter().any(|seen| !unknown_of(self, view, key, Some(seen)).is_empty())
     }

@@ -314,6 +314,7 @@ impl Placing {
         let mut world = World::new("".into());
         for member in read.view.members().keys() {
             world.set_known(&read.view, member);
+            world.set_imports_known(&read.view, member);
         }
         let near = read.templates.iter().filter(|(other, _)| other.namespace == key.namespace);
         for (other, object) in near {

@@ -234,6 +234,7 @@ impl Hub {
         }
         for member in self.view.members().keys() {
             world.set_known(&self.view, member);
+            world.set_imports_known(&self.view, member);
         }
         for key in self.templates() {
             world.apply_template(&self.view, key, &self.objects[key]);

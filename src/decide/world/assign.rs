@@ -167,7 +167,7 @@ impl World {
             depends_on_holders: says.placement.depends_on_holders(view.members()),
             ..Assignment::default()
         };
-        let holding: BTreeSet<ClusterName> = self.holders(key).cloned().collect();
+        let holding = self.holding(key);
         let placed = says.placement.place(view.members(), &holding);
         if assignment.depends_on_holders {
             let unread = self.may_hold(view, key, &says.placement, &holding);
@@ -202,6 +202,26 @@ impl World {
             assignment.targets.insert(cluster, share);
         }
         assignment
+    }
+
+    /// The members that have an object, whoever wrote it there.
+    fn holding(&self, key: &ObjectKey) -> BTreeSet<ClusterName> {
+        if exchanged(&key.kind) {
+            self.importers.get(key).cloned().unwrap_or_default()
+        } else {
+            self.holders(key).cloned().collect()
+        }
+    }
+
+    /// Whether its policy would leave an object in a cluster that has it: a taint keeps away what is not there yet, and a choice prefers
+    /// what is.
+    pub fn would_keep(&self, view: &View, cluster: &ClusterName, key: &ObjectKey) -> bool {
+        let Some(says) = self.assigned.get(key).and_then(|assignment| assignment.says.as_ref()) else {
+            return false;
+        };
+        let mut holding = self.holding(key);
+        holding.insert(cluster.clone());
+        says.placement.place(view.members(), &holding).targets.contains(cluster)
     }
 
     fn shares(
@@ -269,7 +289,7 @@ impl World {
     }
 
     /// The members of which it is not known whether they have an object, among those that a placement may choose: they were given objects of
-    /// its kind before this hub read any, and it is none that came to be since.
+    /// its kind before this hub read any, and it is none that came to be since. A ServiceImport any member in use may have.
     fn may_hold(
         &self,
         view: &View,
@@ -281,11 +301,20 @@ impl World {
             return BTreeSet::new();
         }
         let unread = view.members().values().filter(|member| {
-            !self.known.contains(&member.name) && !holding.contains(&member.name) && !member.leaving
+            !self.is_read(&member.name, &key.kind) && !holding.contains(&member.name) && !member.leaving
         });
-        let could =
-            unread.filter(|member| view.was_given(&member.name, &key.kind) && placement.may_choose(member));
+        let given = |name: &ClusterName| match exchanged(&key.kind) {
+            true => view.server_of(name).is_some(),
+            false => view.was_given(name, &key.kind),
+        };
+        let could = unread.filter(|member| given(&member.name) && placement.may_choose(member));
         could.map(|member| member.name.clone()).collect()
+    }
+
+    /// Whether it is known which objects of a kind a member has.
+    pub(super) fn is_read(&self, cluster: &ClusterName, kind: &GroupKind) -> bool {
+        let read = if exchanged(kind) { &self.imports_known } else { &self.known };
+        read.contains(cluster)
     }
 
     /// Why it cannot be told whether anything names an object in a cluster; none if it can. What counts is what the cluster has copies of in

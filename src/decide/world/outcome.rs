@@ -65,11 +65,19 @@ impl World {
         let selectors =
             view.propagations().get(policy).into_iter().flat_map(|policy| policy.selectors.iter());
         let mut kinds = selectors.map(|selector| &selector.kind);
-        let assignments = self.held_by(policy).filter_map(|key| self.assigned.get(key));
-        let mut clusters =
-            assignments.flat_map(|assignment| assignment.targets.keys().chain(&assignment.awaits));
+        let is_known = |key: &ObjectKey| {
+            let Some(assignment) = self.assigned.get(key) else { return true };
+            assignment
+                .targets
+                .keys()
+                .all(|cluster| self.known.contains(cluster) || unreachable.contains(cluster))
+                && assignment
+                    .awaits
+                    .iter()
+                    .all(|cluster| self.is_read(cluster, &key.kind) || unreachable.contains(cluster))
+        };
         kinds.all(|kind| unseen.contains_key(kind) || self.kinds.get(kind).is_some_and(|kind| kind.synced))
-            && clusters.all(|cluster| self.known.contains(cluster) || unreachable.contains(cluster))
+            && self.held_by(policy).all(is_known)
     }
 
     /// What became of a policy. Who has a ServiceImport is asked for, since the exchange of services writes these.

@@ -180,7 +180,7 @@ impl Session {
     ) -> Result<(), Failure> {
         if let Some(import) = self.apply_status::<ServiceImport>(key, version, uid, status).await? {
             let seen = ImportSeen::of(key, &import, &self.hub);
-            self.engine.exchange(|exchange| exchange.see_import(&self.name, key, seen));
+            self.engine.exchange_imports(&self.name, |exchange| exchange.see_import(&self.name, key, seen));
         }
         Ok(())
     }
@@ -238,7 +238,7 @@ impl Session {
         let change = import.annotations().get(annotation::APPLIED).map(|applied| of_copy(applied));
         tracing::debug!(member = %self.name, service = %key, change, "a ServiceImport follows a change");
         let seen = ImportSeen::of(key, &import, &self.hub);
-        self.engine.exchange(|exchange| exchange.see_import(&self.name, key, seen));
+        self.engine.exchange_imports(&self.name, |exchange| exchange.see_import(&self.name, key, seen));
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl Session {
         }
         self.seen.lock().applied.remove(&object_key(import_kind(), key));
         self.going.lock().remove(key);
-        self.engine.exchange(|exchange| exchange.see_import(&self.name, key, None));
+        self.engine.exchange_imports(&self.name, |exchange| exchange.see_import(&self.name, key, None));
         Ok(None)
     }
 

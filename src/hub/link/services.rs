@@ -169,7 +169,7 @@ impl Session {
                 tokio::time::sleep(SOON).await;
                 continue;
             };
-            self.engine.exchange(|exchange| exchange.see_kind(&self.name, seen.part, crd.is_some()));
+            self.note(seen.part, |exchange| exchange.see_kind(&self.name, seen.part, crd.is_some()));
             let Some(definition) = crd.as_ref().and_then(usable) else {
                 tokio::time::sleep(SOON).await;
                 continue;
@@ -197,6 +197,7 @@ impl Session {
         match part {
             // Admission judges by them too.
             Part::Exports => self.engine.exchange_exports(&self.name, change),
+            Part::Imports => self.engine.exchange_imports(&self.name, change),
             _ => self.engine.exchange(change),
         }
     }

@@ -104,7 +104,8 @@ pub(in crate::decide::exchange) fn fixed(slice: &EndpointSlice) -> (Box<str>, Bo
 /// What a slice says, as a number: two slices of the same number need no write. Which change it was last written for does not count.
 pub(in crate::decide::exchange) fn sum(slice: &EndpointSlice) -> [u8; 16] {
     let EndpointSlice { metadata, address_type, endpoints, ports } = slice;
-    let annotations = [annotation::EXPORT_TEMPLATE, annotation::STALE].map(|name| note(slice, name));
+    let annotations =
+        [annotation::EXPORT_TEMPLATE, annotation::STALE, annotation::SERVED].map(|name| note(slice, name));
     let ports = ports.as_deref().unwrap_or_default();
     let body = json!([metadata.labels, annotations, address_type, endpoints, ports]).to_string();
     let mut sum = [0; 16];

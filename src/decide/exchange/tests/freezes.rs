@@ -32,6 +32,11 @@ fn a_conflict_that_nobody_imports_has_not_ended_while_an_exporter_may_not_be_rea
     fleet.restart();
     fleet.read("b");
     assert_eq!(fleet.plan("b"), Plan::default());
+    // Who is silent may be so for good.
+    super::silence::grade(&mut fleet, "a", crate::decide::freshness::Grade::Stale);
+    assert_ne!(fleet.plan("b"), Plan::default());
+    super::silence::grade(&mut fleet, "a", crate::decide::freshness::Grade::Silent);
+    assert_eq!(fleet.plan("b"), Plan::default());
     // Who has no such kind exports nothing.
     let _ = fleet.exchange.see_kind(&cluster("a"), Part::Exports, false);
     assert_ne!(fleet.plan("b"), Plan::default());

@@ -20,7 +20,7 @@ fn seen(fleet: &Fleet, member: &str) -> Vec<(String, bool, Vec<String>, Option<M
     shown.collect()
 }
 
-fn grade(fleet: &mut Fleet, member: &str, grade: Grade) -> Dirty {
+pub(super) fn grade(fleet: &mut Fleet, member: &str, grade: Grade) -> Dirty {
     fleet.exchange.set_grades(BTreeMap::from([(cluster(member), grade)]))
 }
 
