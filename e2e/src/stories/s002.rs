@@ -46,6 +46,11 @@ pub(super) async fn play(stage: &mut Stage) -> Result<()> {
             Ok(())
         })
         .await?;
+        for cluster in CLUSTERS {
+            stage
+                .see(&format!("all endpoints of {cluster} are ready"), async |stage| ready(stage, cluster))
+                .await?;
+        }
     }
     import(stage).await?;
     let vip = vip(stage).await?;
@@ -59,6 +64,17 @@ pub(super) async fn play(stage: &mut Stage) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Fails unless the slice of a cluster has endpoints, all of them ready: what is copied stays as it is.
+fn ready(stage: &Stage, cluster: &str) -> Result<()> {
+    let found = stage.quietly(&format!(
+        "kubectl --context {cluster} -n demo get endpointslice -l kubernetes.io/service-name=serve \
+         -o jsonpath='{{.items[*].endpoints[*].conditions.ready}}'"
+    ))?;
+    let all: Vec<&str> = found.split_whitespace().collect();
+    ensure!(!all.is_empty() && all.iter().all(|ready| *ready == "true"), "they are ready: {found:?}");
+    Ok(())
 }
 
 /// The imports and the slices of both clusters, in both clusters.
