@@ -36,6 +36,7 @@ const AT_A_TIME: usize = 6;
 fn main() -> ExitCode {
     let own_beds = aside![
         (Spec::nodes(3), story_004_the_request_pod_in_member2_prints_member1s_line_every_second),
+        (Spec::api(3), story_004_derives_a_service_in_member2_alone_though_member3_has_the_definitions_too),
         (Spec::nodes(2).bare(), story_002_two_clusters_by_hand_share_one_address_without_any_hub),
         (off::spec(), without_automatic_imports_each_spec_that_expects_one_fails),
         (

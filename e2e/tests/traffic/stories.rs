@@ -17,7 +17,7 @@ use tombolo_e2e::{
     bed::Bed,
     fleet, images,
     kubectl::Kubectl,
-    scene::Scene,
+    scene::{Scene, with},
     tombolo::{self, Component, Manner},
     wait::{Final, until},
 };
@@ -30,6 +30,11 @@ fn documents(story: &str, file: &str) -> Result<Vec<String>> {
     let text =
         std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     Ok(text.split("\n---\n").map(str::to_owned).collect())
+}
+
+/// Applies a document of a story: a busy machine may not get it done at the first try.
+async fn applied(kubectl: &Kubectl, document: &str) -> Result<()> {
+    until("the document is applied", PATIENCE, async || kubectl.apply(document).map(drop)).await
 }
 
 /// The pod `request` of the documents: what it printed, though a request failed.
@@ -75,6 +80,38 @@ fn watched(bed: &Bed, seen: &Arc<Mutex<BTreeSet<(usize, String)>>>) -> Vec<Abort
     (1..=bed.members.len()).map(watch).collect()
 }
 
+/// Applies what is in the document slowly, step by step, and waits until the Service is derived in member 2.
+async fn walked(bed: &Arc<Bed>) -> Result<Scene> {
+    for member in &bed.members {
+        fleet::until_ready(&bed.hub.client, &member.name, "True").await?;
+    }
+    let scene = Scene { bed: bed.clone(), namespace: "default".to_owned() };
+    for file in ["1-crds.yaml", "2-workload.yaml", "3-export.yaml", "4-import.yaml"] {
+        for document in documents("004", file)? {
+            applied(&bed.kubectl("hub"), &document).await?;
+            scene.settles().await?;
+        }
+    }
+    scene.arrives(&[2], "Service derived-serve").await?;
+    Ok(scene)
+}
+
+/// Fails unless the watches show that at no moment there was a derived Service but the one in member 2.
+async fn derived_in_member2_alone(
+    scene: &Scene,
+    watches: &[AbortOnDropHandle<()>],
+    seen: &Mutex<BTreeSet<(usize, String)>>,
+) -> Result<()> {
+    scene.settles().await?;
+    ensure!(!watches.iter().any(AbortOnDropHandle::is_finished), "a watch of Services ended");
+    let seen: BTreeSet<(usize, String)> = seen.lock().expect("no test panics with it").clone();
+    // What each cluster has shows that its watch works.
+    let each = (1..=3).all(|member| seen.contains(&(member, "kubernetes".to_owned())));
+    let derived: Vec<_> = seen.iter().filter(|(_, service)| service.starts_with("derived-")).collect();
+    ensure!(each && derived == [&(2, "derived-serve".to_owned())], "{seen:?}");
+    Ok(())
+}
+
 pub(crate) async fn story_004_the_request_pod_in_member2_prints_member1s_line_every_second(
     bed: Arc<Bed>,
 ) -> Result<()> {
@@ -83,17 +120,7 @@ pub(crate) async fn story_004_the_request_pod_in_member2_prints_member1s_line_ev
     for member in &bed.members {
         bed.join(&member.name, &["--skip-crds"]).await?;
     }
-    for member in &bed.members {
-        fleet::until_ready(&bed.hub.client, &member.name, "True").await?;
-    }
-    let scene = Scene { bed: bed.clone(), namespace: "default".to_owned() };
-    for file in ["1-crds.yaml", "2-workload.yaml", "3-export.yaml", "4-import.yaml"] {
-        for document in documents("004", file)? {
-            bed.kubectl("hub").apply(&document)?;
-            scene.settles().await?;
-        }
-    }
-    scene.arrives(&[2], "Service derived-serve").await?;
+    let scene = walked(&bed).await?;
     let address = scene.field(2, "Service derived-serve", "/spec/clusterIP").await?;
     let address = address.as_str().context("it is no text")?;
     bed.kubectl("member1").run(&["rollout", "status", "deployment/serve", "--timeout=180s"])?;
@@ -109,14 +136,27 @@ pub(crate) async fn story_004_the_request_pod_in_member2_prints_member1s_line_ev
         none_failed(&printed)
     })
     .await?;
-    scene.settles().await?;
-    ensure!(!watches.iter().any(AbortOnDropHandle::is_finished), "a watch of Services ended");
-    let seen: BTreeSet<(usize, String)> = seen.lock().expect("no test panics with it").clone();
-    // What each cluster has shows that its watch works.
-    let each = (1..=3).all(|member| seen.contains(&(member, "kubernetes".to_owned())));
-    let derived: Vec<_> = seen.iter().filter(|(_, service)| service.starts_with("derived-")).collect();
-    ensure!(each && derived == [&(2, "derived-serve".to_owned())], "{seen:?}");
-    Ok(())
+    derived_in_member2_alone(&scene, &watches, &seen).await
+}
+
+/// Member 3 could import: it has the definitions, which the document gives to members 1 and 2 alone, and shows at the end that its agent
+/// is at work.
+pub(crate) async fn story_004_derives_a_service_in_member2_alone_though_member3_has_the_definitions_too(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let seen = Arc::default();
+    let watches = watched(&bed, &seen);
+    for (member, flags) in
+        [("member1", &["--skip-crds"][..]), ("member2", &["--skip-crds"]), ("member3", &[])]
+    {
+        bed.join(member, flags).await?;
+    }
+    let scene = walked(&bed).await?;
+    scene.is_absent(&[1, 3], "ServiceImport serve").await?;
+    derived_in_member2_alone(&scene, &watches, &seen).await?;
+    let other = json!({ "metadata": { "name": "other" } });
+    scene.apply(1, [with(service(json!({})), other.clone()), with(export(), other)]).await?;
+    scene.arrives(&[3], "Service derived-other").await
 }
 
 /// What the document does with `edit-meta`: a cluster's slice under another name and with the import's label alone.
@@ -138,15 +178,16 @@ fn by_hand(kubectl: &Kubectl) -> Result<Value> {
 }
 
 /// The document's workload and Service in the namespace `demo` of both clusters.
-fn demo_in_both(bed: &Bed) -> Result<Vec<Kubectl>> {
-    let cluster = |(member, workload): (&str, &str)| {
+async fn demo_in_both(bed: &Bed) -> Result<Vec<Kubectl>> {
+    let mut clusters = Vec::new();
+    for (member, workload) in [("member1", "dep1.yaml"), ("member2", "dep2.yaml")] {
         let cluster = bed.kubectl(member).in_namespace("demo")?;
         for document in documents("002", workload)?.into_iter().chain(documents("002", "svc.yaml")?) {
-            cluster.apply(&document)?;
+            applied(&cluster, &document).await?;
         }
-        Ok(cluster)
-    };
-    [("member1", "dep1.yaml"), ("member2", "dep2.yaml")].into_iter().map(cluster).collect()
+        clusters.push(cluster);
+    }
+    Ok(clusters)
 }
 
 /// Agents in all members, and no hub.
@@ -165,7 +206,7 @@ pub(crate) async fn story_002_two_clusters_by_hand_share_one_address_without_any
 ) -> Result<()> {
     let agents = agents_alone(&bed).await?;
     let scene = Scene { bed: bed.clone(), namespace: "demo".to_owned() };
-    let clusters = demo_in_both(&bed)?;
+    let clusters = demo_in_both(&bed).await?;
     let mut slices = Vec::new();
     for cluster in &clusters {
         slices.push(until("the Service has endpoints", PATIENCE, async || by_hand(cluster)).await?);
@@ -174,10 +215,10 @@ pub(crate) async fn story_002_two_clusters_by_hand_share_one_address_without_any
         for document in
             [documents("002", "serviceimport.yaml")?, documents("002", "serviceimport-with-vip.yaml")?]
         {
-            cluster.apply(&document.concat())?;
+            applied(cluster, &document.concat()).await?;
         }
         for slice in &slices {
-            cluster.apply(&slice.to_string())?;
+            applied(cluster, &slice.to_string()).await?;
         }
     }
     for (member, cluster) in (1..).zip(&clusters) {
@@ -192,7 +233,7 @@ pub(crate) async fn story_002_two_clusters_that_export_share_one_address_and_loc
     bed: Arc<Bed>,
 ) -> Result<()> {
     let scene = scene(&bed, "demo", &[]).await?;
-    let clusters = demo_in_both(&bed)?;
+    let clusters = demo_in_both(&bed).await?;
     for (member, cluster) in (1..).zip(&clusters) {
         scene.apply(member, [export()]).await?;
         until("the Service has endpoints", PATIENCE, async || by_hand(cluster)).await?;
@@ -257,7 +298,7 @@ pub(crate) async fn story_000_an_exported_service_answers_by_its_name_in_the_oth
     let scene = scene(&bed, "monti", &[1]).await?;
     let member1 = bed.kubectl("member1");
     for document in documents("000", "1-workload.yaml")? {
-        member1.apply(&document)?;
+        applied(&member1, &document).await?;
     }
     let line = ["export", "monti-host", "--namespace", "monti", "--context", "member1"];
     let exported = bed.tombolo(&line).await?;
