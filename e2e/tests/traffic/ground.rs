@@ -7,7 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::Pod,
+    discovery::v1::{Endpoint, EndpointSlice},
+};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 use tombolo_e2e::{
@@ -85,8 +88,11 @@ pub(crate) async fn exported(scene: &Scene, member: usize, replicas: u32, more: 
 pub(crate) async fn in_pod(bed: &Arc<Bed>, member: usize, script: &str) -> Result<String> {
     let callers = Scene { bed: bed.clone(), namespace: "callers".to_owned() };
     let container = json!({ "name": "caller", "image": images::NETSHOOT, "command": ["sleep", "infinity"] });
-    // All names that are asked are whole: none is looked for in the cluster's own domains first.
-    let options = json!({ "options": [{ "name": "ndots", "value": "1" }] });
+    // All names that are asked are whole: none is looked for in the cluster's own domains first. They are asked again after a second: a
+    // datagram may get lost on a busy machine.
+    let options = json!({ "options": [
+        { "name": "ndots", "value": "1" }, { "name": "timeout", "value": "1" }, { "name": "attempts", "value": "3" },
+    ] });
     let pod = object("Pod", "caller", json!({ "spec": { "dnsConfig": options, "containers": [container] } }));
     if callers.get(member, "Pod caller").await?.is_none() {
         callers.apply(member, [callers.here()]).await?;
@@ -223,6 +229,21 @@ pub(crate) async fn slices(scene: &Scene, member: usize) -> Result<Vec<EndpointS
     let api: Api<EndpointSlice> = Api::namespaced(scene.client(member).clone(), &scene.namespace);
     let of_import = ListParams::default().labels("multicluster.kubernetes.io/service-name=serve");
     Ok(api.list(&of_import).await?.items)
+}
+
+/// Waits until a member's import has so many endpoints, all of them ready.
+pub(crate) async fn ready(scene: &Scene, member: usize, number: usize) -> Result<()> {
+    until(&format!("member{member} has {number} ready endpoints"), PATIENCE, async || {
+        let slices = slices(scene, member).await?;
+        let all: Vec<_> = slices.iter().flat_map(|slice| &slice.endpoints).collect();
+        // Where nothing is said of it, it is ready.
+        let is_ready = |endpoint: &Endpoint| {
+            endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
+        };
+        ensure!(all.len() == number && all.iter().all(|endpoint| is_ready(endpoint)), "it has {all:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// The addresses of the pods of `serve` that are ready in a member, in order, when there are as many.

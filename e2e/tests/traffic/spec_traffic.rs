@@ -92,6 +92,8 @@ pub(crate) async fn spec_19_of_one_port_name_with_two_numbers_the_older_number_i
     for member in ALL {
         answered_by(&scene, member, &["member1"]).await?;
     }
+    // It answers by the name of its own cluster, so that nothing but the conflict is in the way.
+    url_answered_by(&scene, 2, "http://serve.spec-19.svc.cluster.local:4242/", &["member2"]).await?;
     nobody_answers(&scene, 3, &format!("http://{}:4242/", clusterset(&scene))).await
 }
 
