@@ -15,7 +15,7 @@ use tombolo_e2e::{
     process::{self, Process, run},
     suite::{self, Needs},
     tests,
-    wait::until,
+    wait::{Final, until},
 };
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -51,6 +51,20 @@ async fn answer(kubectl: &Kubectl, command: &str) -> Result<String> {
         let said = kubectl.run(&["exec", "shell", "--", "sh", "-c", command])?;
         ensure!(!said.is_empty(), "it prints nothing");
         Ok(said)
+    })
+    .await
+}
+
+/// Has curl run in the pod `shell`, and fails unless it finds nobody: what did not get as far as to be run is run again.
+async fn unreached(kubectl: &Kubectl, curl: &str) -> Result<()> {
+    // Nobody is there to connect to, or nobody answers in time.
+    const NOBODY: [&str; 2] = ["7", "28"];
+    let script = format!("{curl}; echo ended with $?");
+    until(&format!("`{curl}` is run"), PATIENCE, async || {
+        let said = kubectl.run(&["exec", "shell", "--", "sh", "-c", &script])?;
+        let (answer, end) = said.trim_end().rsplit_once("ended with ").context("it did not end")?;
+        ensure!(answer.is_empty() && NOBODY.contains(&end), Final(format!("it said {said:?}")));
+        Ok(())
     })
     .await
 }
@@ -281,14 +295,13 @@ async fn a_second_bed_with_a_host_cluster_does_not_disturb_the_first(bed: Arc<Be
     let address = echo(&host, "echo").await?.remove(0);
     let near = second.kubectl("member1").in_namespace("beside")?;
     let far = bed.kubectl("member1").in_namespace("beside")?;
-    let get = format!("http://{address}:8080/");
+    let get = format!("curl -s -m 3 http://{address}:8080/");
     for (kubectl, reaches) in [(&near, true), (&far, false)] {
         shell(kubectl, "shell").await?;
         if reaches {
-            answer(kubectl, &format!("curl -s -m 3 {get}")).await?;
+            answer(kubectl, &get).await?;
         } else {
-            let reached = kubectl.run(&["exec", "shell", "--", "curl", "-s", "-m", "3", &get]);
-            ensure!(reached.is_err(), "reached: {reached:?}");
+            unreached(kubectl, &get).await?;
         }
     }
     let folder = second.dir().to_owned();
