@@ -11,11 +11,12 @@ use kube::{Api, ResourceExt, api::ListParams};
 use rustix::process::Signal;
 use tombolo_e2e::{
     bed::Bed, fleet, network::Network, process::Identity, progress::say, record::Record, scene::Scene,
+    wait::until,
 };
 
 use super::{
     ground::*,
-    load::{Answer, Load, all_well, answered_by, pods},
+    load::{Answer, Load, PATIENCE, all_well, answered_by, pods},
 };
 
 /// How long Tombolo stays away; `TOMBOLO_OUTAGE_SECONDS` says otherwise. Twice the time after which a silent member is left out here: what
@@ -129,26 +130,62 @@ async fn noticed(bed: &Bed) -> Result<Timestamp> {
     Ok(bed.kubectl("hub").run(&["get", "cluster", "member1", "-o", line])?.parse()?)
 }
 
-/// The endpoints of the import in member 3, with their conditions, by the slices that they are in.
-async fn endpoints(scene: &Scene) -> Result<BTreeMap<String, Vec<Endpoint>>> {
+/// The endpoints of an import, with their conditions, by the slices that they are in.
+type Endpoints = BTreeMap<String, Vec<Endpoint>>;
+
+/// The endpoints of the import in member 3.
+async fn endpoints(scene: &Scene) -> Result<Endpoints> {
     let slices: Api<EndpointSlice> = Api::namespaced(scene.client(3).clone(), &scene.namespace);
     let of_import = ListParams::default().labels("multicluster.kubernetes.io/service-name=serve");
     let slices = slices.list(&of_import).await?.items;
     Ok(slices.into_iter().map(|slice| (slice.name_any(), slice.endpoints)).collect())
 }
 
-/// An API server that is silent for less than the set time changes nothing: half of that time after it was noticed, all endpoints are
-/// as they were. Gives back whether the machine was quick enough to look in time.
-async fn silent_for_less(bed: &Bed, scene: &Scene, load: &Load) -> Result<bool> {
-    let (before, since) = (endpoints(scene).await?, load.mark()?);
-    let silent = silenced(bed, true)?;
+/// Whether connections are sent to an endpoint; they are where nothing is said of it.
+fn is_ready(endpoint: &Endpoint) -> bool {
+    endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
+}
+
+/// Looks at the endpoints again and again, for as long as they are as they were; gives back others, and when they were seen.
+async fn others(scene: &Scene, before: &Endpoints) -> (Timestamp, Endpoints) {
+    loop {
+        // A look that got no answer, as on a busy machine, says nothing.
+        if let Ok(found) = endpoints(scene).await
+            && found != *before
+        {
+            return (Timestamp::now(), found);
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// When the hub noticed that member 1 is silent, half of the set time after that.
+async fn noticed_for_a_while(bed: &Bed) -> Result<Timestamp> {
     let noticed = noticed(bed).await?;
     let look = noticed + Duration::from_secs(LOST_AFTER / 2);
     let wait = look.duration_since(Timestamp::now()).try_into().unwrap_or_default();
     tokio::time::sleep(wait).await;
+    Ok(noticed)
+}
+
+/// An API server that is silent for less than the set time changes nothing: until half of that time after it was noticed, all endpoints
+/// are as they were at each look. Gives back whether the machine was quick enough to look in time.
+async fn silent_for_less(bed: &Bed, scene: &Scene, load: &Load) -> Result<bool> {
+    let (before, since) = (endpoints(scene).await?, load.mark()?);
+    let silent = silenced(bed, true)?;
+    let over = noticed_for_a_while(bed);
+    tokio::pin!(over);
+    let (noticed, changed) = tokio::select! {
+        noticed = &mut over => (noticed?, None),
+        changed = others(scene, &before) => (over.await?, Some(changed)),
+    };
     let (then, answers) = (endpoints(scene).await?, load.answers()?);
-    let in_time = Timestamp::now() < noticed + Duration::from_secs(LOST_AFTER - 1);
+    let late = noticed + Duration::from_secs(LOST_AFTER - 1);
+    let in_time = Timestamp::now() < late;
     silent.end(bed).await?;
+    if let Some((at, meanwhile)) = changed {
+        ensure!(at >= late, "at {at} the endpoints had changed from {before:?} to {meanwhile:?}");
+    }
     if in_time {
         ensure!(then == before, "the endpoints changed from {before:?} to {then:?}");
         let last = answers.iter().rev().take(100);
@@ -174,21 +211,29 @@ pub(crate) async fn a_silent_api_server_changes_nothing_and_a_member_without_pow
     let (since, cut) = (load.mark()?, Timestamp::now());
     let silent = silenced(&bed, false)?;
     let noticed = noticed(&bed).await?;
+    until("member1's endpoints are not ready any more", PATIENCE, async || {
+        let all: Vec<_> = endpoints(&scene).await?.into_values().flatten().collect();
+        let ready = all.iter().filter(|endpoint| is_ready(endpoint)).count();
+        ensure!(ready == 2, "{ready} are ready: {all:?}");
+        Ok(())
+    })
+    .await?;
+    let left_out = Timestamp::now();
     load.until("member2 serves alone", |answers| answered_by(answers, 200, |cluster| cluster == node(2)))
         .await?;
     load.tell("member1 loses its power while member2 exports too", since).await?;
     let last = load.answers()?.into_iter().rfind(|answer| answer.cluster != Some(node(2)));
     let last = last.context("member2 was alone all the time")?.due;
-    let took = |from: Timestamp| Duration::try_from(last.duration_since(from)).unwrap_or_default();
     say(format_args!(
         "a member loses its power: noticed after {:.0} s, served by the other alone after {:.1} s",
         noticed.duration_since(cut).as_secs_f64(),
-        took(cut).as_secs_f64()
+        last.duration_since(cut).as_secs_f64()
     ));
     // Three probes until it is noticed, 26 seconds at most where the machine is not busy.
     ensure!(noticed.duration_since(cut).as_secs() < 60, "noticed only at {noticed}, after {cut}");
-    // The second that it was noticed in, the set time, and the way of a change to kube-proxy.
-    ensure!(took(noticed) < Duration::from_secs(1 + LOST_AFTER + 7), "only {:?} after it", took(noticed));
+    // The second that it was noticed in, and the set time; less than twice, as a busy machine is late. kube-proxy follows at its own pace.
+    let late = noticed + Duration::from_secs(1 + 2 * LOST_AFTER);
+    ensure!(left_out < late, "it was left out at {left_out} only, noticed at {noticed}");
     // What was sent before may still wait.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let since = load.mark()?;
@@ -198,6 +243,6 @@ pub(crate) async fn a_silent_api_server_changes_nothing_and_a_member_without_pow
 
     silent.end(&bed).await?;
     load.until("all four pods answer again", all_four).await?;
-    load.tell("member1 has its power again, until all pods answer", since).await?;
+    load.none_failed("member1 has its power again, until all pods answer", since).await?;
     load.end().await
 }
