@@ -25,6 +25,9 @@ mod replicas;
 mod rights;
 #[path = "robustness/twins.rs"]
 mod twins;
+#[path = "services/ground.rs"]
+#[allow(dead_code, reason = "the words of tests that share a bed; not all are needed here")]
+mod words;
 
 use std::process::ExitCode;
 

@@ -15,9 +15,12 @@ use tombolo_e2e::{
     audit::{Mark, Request},
     bed::Bed,
     process::Identity,
-    tombolo::{Component, binary},
+    scene::{HUB, Scene, object, places},
+    tombolo::{Component, Manner, binary},
     wait::until,
 };
+
+use crate::words;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The label that the hub puts on what it writes.
@@ -72,6 +75,36 @@ pub(crate) async fn stop(hub: Component) -> Result<()> {
 pub(crate) async fn create_namespace(client: &Client, name: &str) -> Result<()> {
     let namespace = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
     Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    Ok(())
+}
+
+/// Gives all members what an agent needs, and starts one in each: before they are registered.
+pub(crate) async fn agents(bed: &Bed) -> Result<Vec<Component>> {
+    let (program, mut agents) = (program().await?, Vec::new());
+    for member in 1..=bed.members.len() {
+        bed.prepare_member(member)?;
+        agents.push(bed.start_agent(&program, member, "tombolo-agent", &[], Manner::default()).await?);
+    }
+    Ok(agents)
+}
+
+/// What member 2 reaches of the service of member 1.
+pub(crate) const REACHED: &str = "member1 http:8080 10.1.0.1";
+
+/// A service of member 1 that policies of the hub export there and import in member 2.
+pub(crate) async fn share(scene: &Scene) -> Result<()> {
+    scene.apply(1, words::service(1, &[("http", 80)], 1)).await?;
+    let import = object("ServiceImport", "serve", json!({ "spec": { "type": "ClusterSetIP", "ports": [] } }));
+    scene.apply(HUB, [words::export(), places("exports", &["ServiceExport serve"], &[1])]).await?;
+    scene.apply(HUB, [import, places("imports", &["ServiceImport serve"], &[2])]).await?;
+    words::reaches(scene, 2, &[REACHED]).await?;
+    words::address(scene, 2).await?;
+    words::condition(scene, 1, "ServiceExport serve", ("Ready", "True", "Exported")).await?;
+    words::condition(scene, HUB, "ServiceImport serve", ("Ready", "True", "Ready")).await?;
+    for member in &scene.bed.members {
+        let cluster = format!("Cluster {}", member.name);
+        words::condition(scene, HUB, &cluster, ("AgentReady", "True", "AgentReady")).await?;
+    }
     Ok(())
 }
 

@@ -13,11 +13,13 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use tombolo_e2e::{bed::Bed, fleet, kubeconfig::Access, proxy::Proxy, wait::until};
+use tombolo_e2e::{bed::Bed, fleet, kubeconfig::Access, proxy::Proxy, scene::Scene, wait::until};
 
 use super::ground::{
-    PATIENCE, changes, copies, create_namespace, leads, maps, marks, place, program, put, told, until_says,
+    PATIENCE, REACHED, agents, changes, copies, create_namespace, leads, maps, marks, place, program, put,
+    share, told, until_says,
 };
+use crate::words;
 
 /// How long a kind is hidden: several sweeps and attempts.
 const HIDDEN: Duration = Duration::from_secs(12);
@@ -31,6 +33,7 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
     let token = token(&bed).await?;
     let hub = bed.start_hub_through(&program().await?, &proxy.url, &token).await?;
     let eyes = Access::with_token("hub", &proxy.url, &bed.hub.authority, &token).client().await?;
+    let _agents = agents(&bed).await?;
     fleet::register_all(&bed).await?;
     create_namespace(&bed.hub.client, "shop").await?;
     place(&bed.hub.client, "shop", "all", &[]).await?;
@@ -51,14 +54,18 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
                 .await?;
         }
     }
+    let scene = Scene { bed: bed.clone(), namespace: "shop".to_owned() };
+    share(&scene).await?;
     let before = marks(&bed)?;
 
     for hidden in [
         &["configmaps"][..],
         &["deployments"],
         &["propagationpolicies"],
+        &["serviceexports"],
+        &["serviceimports"],
         &["clusters"],
-        &["configmaps", "deployments", "propagationpolicies"],
+        &["configmaps", "deployments", "propagationpolicies", "serviceexports", "serviceimports"],
     ] {
         proxy.hide(hidden);
         tokio::time::sleep(HIDDEN).await;
@@ -78,6 +85,7 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
                 secrets.get(name).await.with_context(|| format!("when {hidden:?} were not listed"))?;
             }
         }
+        is_shared(&scene).await.with_context(|| format!("when {hidden:?} were not listed"))?;
     }
 
     // So it was: what is there is given, and not listed.
@@ -90,6 +98,16 @@ pub(crate) async fn an_api_server_that_lists_nothing_deletes_nothing(bed: Arc<Be
     }
     ensure!(leads(&hub).await?, "the hub does not lead any more");
     Ok(())
+}
+
+/// Fails unless the service is exported and imported as it was.
+async fn is_shared(scene: &Scene) -> Result<()> {
+    scene.find(1, "ServiceExport serve").await?;
+    scene.find(2, "ServiceImport serve").await?;
+    scene.find(2, "Service derived-serve").await?;
+    let found = words::reached(scene, 2).await?;
+    ensure!(found == [REACHED], "member2 reaches {found:?}");
+    scene.is_absent(&[1], "ServiceImport serve").await
 }
 
 /// A token of an account that may do everything on the hub: what a proxy passes on.

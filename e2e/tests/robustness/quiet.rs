@@ -9,9 +9,12 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use tombolo_e2e::{audit::Request, bed::Bed, fleet, kubectl::Kubectl, wait::until};
+use tombolo_e2e::{audit::Request, bed::Bed, fleet, kubectl::Kubectl, scene::Scene, wait::until};
 
-use super::ground::{PATIENCE, again, changes, hub, leads, marks, program, stop, told, until_quiet};
+use super::ground::{
+    PATIENCE, REACHED, again, agents, changes, hub, leads, marks, program, share, stop, told, until_quiet,
+};
+use crate::words;
 
 /// Everything that is looked at again has been by then.
 const WHILE: Duration = Duration::from_secs(4);
@@ -25,6 +28,7 @@ spec: { parts: [a, b] }
 
 pub(crate) async fn a_second_pass_writes_nothing(bed: Arc<Bed>) -> Result<()> {
     let first = hub(&bed, &[]).await?;
+    let _agents = agents(&bed).await?;
     fleet::register_all(&bed).await?;
     bed.kubectl("hub").run(&["create", "namespace", "shop"])?;
     bed.kubectl("hub").apply(&manifests())?;
@@ -41,6 +45,8 @@ pub(crate) async fn a_second_pass_writes_nothing(bed: Arc<Bed>) -> Result<()> {
         })
         .await?;
     }
+    let scene = Scene { bed: bed.clone(), namespace: "shop".to_owned() };
+    share(&scene).await?;
     until_quiet(&bed, WHILE).await?;
 
     let before = marks(&bed)?;
@@ -83,6 +89,8 @@ pub(crate) async fn a_second_pass_writes_nothing(bed: Arc<Bed>) -> Result<()> {
     after.retain(|(_, request)| !concerns_webhook(request));
     ensure!(after.is_empty(), "a takeover wrote: {}", told(&after));
 
+    scene.apply(1, [words::slice(1, &[("http", 80)], 2)]).await?;
+    words::reaches(&scene, 2, &[&format!("{REACHED},10.1.0.2")]).await?;
     bed.kubectl("hub").run(&["--namespace=shop", "create", "configmap", "later", "--from-literal=a=b"])?;
     until("it still works", PATIENCE, async || {
         let last = bed.members.last().context("there are members")?;
