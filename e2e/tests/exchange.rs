@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     let mut tests: Vec<Alone> = tests![
         3: what_a_hostile_member_says_is_refused_counted_and_told_and_nobody_else_is_hurt,
         2: ranges_that_change_on_the_cluster_count_at_once,
+        2: an_export_in_a_namespace_that_takes_no_part_is_counted_told_and_imported_by_nobody,
         3: e2_an_address_outlives_restarts_reinstalls_and_a_move_to_another_cluster,
         3: a_hub_restarted_while_the_oldest_exporter_is_unreachable_changes_nothing,
         3: a_tainted_member_keeps_what_it_imports_and_offers_what_it_exports_though_it_does_not_answer,

@@ -198,3 +198,26 @@ pub(crate) async fn ranges_that_change_on_the_cluster_count_at_once(bed: Arc<Bed
     reaches(&scene, HONEST, &["member1 http:8080 10.1.0.1,10.1.0.2"]).await?;
     trusted(&scene, ("True", "AllBelieved")).await.map(drop)
 }
+
+pub(crate) async fn an_export_in_a_namespace_that_takes_no_part_is_counted_told_and_imported_by_nobody(
+    bed: Arc<Bed>,
+) -> Result<()> {
+    let fleet = Fleet::start(bed).await?;
+    let excluded = fleet.scene("kube-system", &[]).await?;
+    let before = counted(&fleet, "namespace").await?;
+    exported(&excluded, LIAR, &[("http", 80)], 1).await?;
+    let said = trusted(&excluded, ("False", "Refused")).await?;
+    ensure!(said.contains("the namespace kube-system takes no part"), "it says {said}");
+    let after = counted(&fleet, "namespace").await?;
+    ensure!(after == before + 1, "{} are counted", after - before);
+    // What is exported later elsewhere is imported, so this would have been.
+    let scene = fleet.scene("shop", &[LIAR, HONEST]).await?;
+    exported(&scene, LIAR, &[("http", 80)], 1).await?;
+    for member in [LIAR, HONEST] {
+        reaches(&scene, member, &["member1 http:8080 10.1.0.1"]).await?;
+    }
+    excluded.is_absent(&[LIAR, HONEST], "ServiceImport serve").await?;
+    excluded.is_absent(&[LIAR, HONEST], "Service derived-serve").await?;
+    excluded.delete(LIAR, &["ServiceExport serve"]).await?;
+    trusted(&excluded, ("True", "AllBelieved")).await.map(drop)
+}

@@ -72,19 +72,23 @@ pub(crate) async fn imported_slices_that_somebody_edits_or_deletes_are_put_right
     let scene = scene(&bed, "repaired", &[1, 2]).await?;
     exported(&scene, 1, &[("http", 80)], 1).await?;
     let good = "member1 http:8080 10.1.0.1";
-    reaches(&scene, 2, &[good]).await?;
-    let api: Api<EndpointSlice> = Api::namespaced(scene.client(2).clone(), "repaired");
-    let name = slices(&scene, 2).await?.remove(0).metadata.name.unwrap_or_default();
-    let patch = json!({ "endpoints": [] });
-    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    reaches(&scene, 2, &[good]).await?;
-    api.delete(&name, &DeleteParams::default()).await?;
-    until("it is there again", PATIENCE, async || {
-        ensure!(api.get_opt(&name).await?.is_some(), "it is not");
-        Ok(())
-    })
-    .await?;
-    reaches(&scene, 2, &[good]).await
+    // Those of the exporter itself are its agent's, all others the hub's.
+    for member in [1, 2] {
+        reaches(&scene, member, &[good]).await?;
+        let api: Api<EndpointSlice> = Api::namespaced(scene.client(member).clone(), "repaired");
+        let name = slices(&scene, member).await?.remove(0).metadata.name.unwrap_or_default();
+        let patch = json!({ "endpoints": [] });
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        reaches(&scene, member, &[good]).await?;
+        api.delete(&name, &DeleteParams::default()).await?;
+        until("it is there again", PATIENCE, async || {
+            ensure!(api.get_opt(&name).await?.is_some(), "it is not");
+            Ok(())
+        })
+        .await?;
+        reaches(&scene, member, &[good]).await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn labels_of_imported_slices_that_somebody_edits_are_put_right_and_keep_nobody_back(
