@@ -1,5 +1,8 @@
-//! The kinds of which a member has copies, or is to have: each is recorded on the Cluster before the first copy is made, so that
-//! nothing is ever left behind by a kind that nobody selects any more, and watched.
+//! The kinds of which a member has copies, or is to have: each is watched, and recorded on the Cluster before the first copy is made, so that
+//! nothing is ever left behind by a kind that nobody selects any more. One that cannot be read is not recorded: nothing was made of it, and a
+//! hub that starts anew need not wait for it.
+
+mod record;
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +17,7 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams, Patch, PatchParams},
+    api::{DynamicObject, ListParams},
     core::PartialObjectMeta,
 };
 use kube_runtime::{
@@ -22,7 +25,6 @@ use kube_runtime::{
     watcher::{self, Event},
 };
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::{
     sync::Notify,
     task::{AbortHandle, JoinSet},
@@ -31,10 +33,7 @@ use tokio::{
 
 use super::{reconcile::lacking, session::Session};
 use crate::{
-    api::{
-        Cluster,
-        names::{annotation, label},
-    },
+    api::{Cluster, names::label},
     decide::{copy::ObjectKey, exchange::import_kind, select::GroupKind, view::recorded, world::Dirty},
     hub::{
         lines::Line,
@@ -100,7 +99,7 @@ struct Missed {
 /// How a kind stands in a member.
 #[derive(Debug, Clone)]
 pub(super) enum Standing {
-    /// It is watched, and all copies are known.
+    /// It is watched and on record, and all copies are known.
     Synced(Arc<Served>),
     /// It is not there yet: what waits for it is looked at when it is.
     Opening,
@@ -127,7 +126,7 @@ impl Kinds {
     /// How the kind of an object stands; if it is not there, the object waits for it.
     pub(super) fn standing(&self, key: &ObjectKey) -> Standing {
         let mut state = self.state.lock();
-        if state.open.get(&key.kind).is_some_and(|open| open.synced) {
+        if state.is_ready(&key.kind) {
             return Standing::Synced(state.served.clone());
         }
         let unserved = state.asked && !state.served.has(&key.kind);
@@ -162,9 +161,33 @@ impl Kinds {
 
 impl State {
     fn all_known(&self) -> bool {
-        let known =
-            |kind: &GroupKind| self.is_gone(kind) || self.open.get(kind).is_some_and(|open| open.synced);
+        let known = |kind: &GroupKind| self.is_gone(kind) || self.is_synced(kind);
         self.asked && !self.is_outdated() && self.recorded.iter().all(known)
+    }
+
+    /// Whether a kind is watched, and all copies of it are known.
+    fn is_synced(&self, kind: &GroupKind) -> bool {
+        self.open.get(kind).is_some_and(|open| open.synced)
+    }
+
+    /// Whether a kind may be written.
+    fn is_ready(&self, kind: &GroupKind) -> bool {
+        self.is_synced(kind) && self.recorded.contains(kind)
+    }
+
+    /// The kinds to record: what could not be read is not written either.
+    fn unrecorded(&self) -> Vec<GroupKind> {
+        let kinds = self.open.keys().filter(|kind| self.is_synced(kind) && !self.is_ready(kind));
+        kinds.cloned().collect()
+    }
+
+    /// What waits for a kind that may be written.
+    fn take_ready(&mut self) -> Vec<ObjectKey> {
+        let (ready, parked) =
+            std::mem::take(&mut self.parked).into_iter().partition(|(kind, _)| self.is_ready(kind));
+        self.parked = parked;
+        let ready: BTreeMap<GroupKind, BTreeSet<ObjectKey>> = ready;
+        ready.into_values().flatten().collect()
     }
 
     /// Whether another replica may have written to the record since it was read.
@@ -287,10 +310,6 @@ impl Session {
         };
         let mut failed = false;
         for kind in to_open {
-            if !self.record(&kind).await {
-                failed = true;
-                continue;
-            }
             let Some(version) = served.preferred(&kind).cloned() else { continue };
             let line = match self.lines.take() {
                 Ok(line) => line,
@@ -301,9 +320,16 @@ impl Session {
                 }
             };
             let api_version = version.api_version();
+            // It is there before its watch can say anything of it.
+            let mut state = self.kinds.state.lock();
             let task = tasks.spawn(self.clone().follow(line, kind.clone(), version));
-            self.kinds.state.lock().open.insert(kind, Open { synced: false, api_version, task });
+            state.open.insert(kind, Open { synced: false, api_version, task });
         }
+        let unrecorded = self.kinds.state.lock().unrecorded();
+        for kind in unrecorded {
+            failed |= !self.record(&kind).await;
+        }
+        self.release();
         missing || failed
     }
 
@@ -334,51 +360,6 @@ impl Session {
         for key in waiting {
             self.queue.add(key, Urgency::Now);
         }
-    }
-
-    async fn read_record(&self) -> bool {
-        let due = self.kinds.state.lock().record_due;
-        let clusters: Api<Cluster> = Api::all(self.engine.hub.clone());
-        let Ok(cluster) = clusters.get(self.name.as_str()).await else { return false };
-        let mut state = self.kinds.state.lock();
-        state.take_record(recorded(&cluster));
-        // Whoever asked meanwhile asked for another.
-        state.record_read = due;
-        true
-    }
-
-    /// Puts a kind on the Cluster's record. Only the leader may; others watch what is there.
-    async fn record(&self, kind: &GroupKind) -> bool {
-        if self.kinds.state.lock().recorded.contains(kind) {
-            return true;
-        }
-        if !self.engine.claim.holds() {
-            return false;
-        }
-        match self.write_record(kind).await {
-            Ok(kinds) => {
-                self.kinds.state.lock().take_record(kinds);
-                true
-            }
-            Err(e) => {
-                tracing::warn!(member = %self.name, %kind, "failed to record a kind on the Cluster, trying again: {e}");
-                false
-            }
-        }
-    }
-
-    async fn write_record(&self, kind: &GroupKind) -> kube::Result<BTreeSet<GroupKind>> {
-        let clusters: Api<Cluster> = Api::all(self.engine.writer.clone());
-        let cluster = clusters.get(self.name.as_str()).await?;
-        let mut kinds = recorded(&cluster);
-        if kinds.insert(kind.clone()) {
-            let text = kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-            let patch = json!({ "metadata": {
-                "resourceVersion": cluster.metadata.resource_version, "annotations": { annotation::KINDS: text },
-            } });
-            clusters.patch(self.name.as_str(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-        }
-        Ok(kinds)
     }
 
     fn tell_known(&self) {
@@ -449,18 +430,27 @@ impl Session {
         }
     }
 
+    /// Takes note that all copies of a kind are known.
     fn opened(&self, kind: &GroupKind) {
-        let waiting = {
+        {
             let mut state = self.kinds.state.lock();
             if let Some(open) = state.open.get_mut(kind) {
                 open.synced = true;
             }
-            state.parked.remove(kind).unwrap_or_default()
-        };
+            if !state.recorded.contains(kind) {
+                self.kinds.changed.notify_one();
+            }
+        }
+        self.release();
+        self.tell_known();
+    }
+
+    /// Has looked at what waited for kinds that can be written by now.
+    fn release(&self) {
+        let waiting = self.kinds.state.lock().take_ready();
         for key in waiting {
             self.queue.add(key, Urgency::Now);
         }
-        self.tell_known();
     }
 
     /// Looks again at what the member serves whenever a CustomResourceDefinition comes, goes or changes there.

@@ -1,8 +1,11 @@
 //! What is known of a member's kinds, look by look.
 
+use http::Method;
 use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::json;
 
 use super::*;
+use crate::{api::names::annotation, hub::link::tests::session};
 
 fn version(group: &str, version: &str, kind: &str) -> Version {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -108,4 +111,40 @@ async fn a_record_that_another_may_have_written_makes_nothing_known_until_it_is_
     state.take_record([gadget(), secret.clone()].into());
     state.record_read = state.record_due;
     assert!(!state.all_known() && state.wanted.contains(&secret), "what came since has to be read");
+}
+
+#[tokio::test]
+async fn a_kind_is_recorded_when_it_was_read_and_before_anything_of_it_is_written() {
+    let cluster = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": { "name": "a", "resourceVersion": "7" }, "spec": { "syncMode": "Push" },
+    });
+    let (session, asked) = session(&json!({}), move |_| (200, cluster.clone()));
+    let (session, mut tasks) = (Arc::new(session), JoinSet::new());
+    {
+        let mut state = session.kinds.state.lock();
+        state.miss(
+            [imports(), version("rules.example", "v1", "Gadget")].into_iter().collect(),
+            None,
+            Instant::now(),
+        );
+        (state.asked, state.record_read) = (true, state.record_due);
+    }
+    let one = ObjectKey { kind: gadget(), namespace: "shop".into(), name: "one".into() };
+    let stands = || session.kinds.standing(&one);
+    assert!(matches!(stands(), Standing::Opening));
+    session.keep_kinds_once(&mut tasks).await;
+    assert!(session.kinds.state.lock().open.contains_key(&gadget()), "it is watched");
+    assert_eq!(*asked.lock(), [], "it may never be read, and would count as unknown after a restart");
+    assert!(session.kinds.all_known());
+    session.opened(&gadget());
+    assert!(matches!(stands(), Standing::Opening), "it is not on record");
+    assert!(session.queue.load().waiting == 0, "so nothing of it is written");
+    session.keep_kinds_once(&mut tasks).await;
+    let writes: Vec<_> =
+        asked.lock().iter().filter(|(method, ..)| method == Method::PATCH).cloned().collect();
+    let [(_, _, body)] = &writes[..] else { panic!("it is recorded once: {writes:?}") };
+    assert_eq!(body["metadata"]["annotations"][annotation::KINDS], "Gadget.rules.example");
+    assert!(matches!(stands(), Standing::Synced(_)));
+    assert_eq!(session.queue.load().waiting, 1, "what waited is looked at");
 }
