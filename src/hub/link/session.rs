@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use anyhow::Result;
@@ -68,8 +65,7 @@ pub(super) struct Session {
     pub(super) seen: Mutex<Seen>,
     /// Whether the member is marked as this hub's.
     pub(super) marked: AtomicBool,
-    /// Failures of the link in a row.
-    troubles: AtomicU32,
+    troubles: Troubles,
 }
 
 /// What is seen in a member.
@@ -84,6 +80,31 @@ pub(super) struct Seen {
     pub(super) fights: Fights<ObjectKey>,
     /// The newest resourceVersion that was seen.
     pub(super) newest: u64,
+}
+
+/// Failures of the link in a row. One lock for the number and for what follows from it: who came last has the last word.
+#[derive(Debug, Default)]
+struct Troubles(Mutex<u32>);
+
+// === impl Troubles ===
+
+impl Troubles {
+    /// Takes note of a failure, and of what is one too many.
+    fn failed(&self, pause: impl FnOnce()) {
+        let mut number = self.0.lock();
+        *number = number.saturating_add(1);
+        if *number == PATIENCE {
+            pause();
+        }
+    }
+
+    /// Takes note of an answer, and of the first after too many failures.
+    fn answered(&self, resume: impl FnOnce()) {
+        let mut number = self.0.lock();
+        if std::mem::take(&mut *number) >= PATIENCE {
+            resume();
+        }
+    }
 }
 
 // === impl Seen ===
@@ -153,7 +174,7 @@ impl Session {
             hub: engine.id(),
             seen: Mutex::default(),
             marked: AtomicBool::new(false),
-            troubles: AtomicU32::new(0),
+            troubles: Troubles::default(),
             name,
             engine,
         })
@@ -269,10 +290,10 @@ impl Session {
     /// Takes note of how a request went, as far as the link is concerned. After some failures in a row nothing more is tried
     /// until the member answers a probe.
     pub(super) fn link_failed(&self) {
-        if self.troubles.fetch_add(1, Ordering::Relaxed) + 1 == PATIENCE {
+        self.troubles.failed(|| {
             tracing::warn!(member = %self.name, "it does not answer: nothing is written there until it does");
             self.pause();
-        }
+        });
     }
 
     /// Writes nothing until [`Session::resume`].
@@ -302,10 +323,10 @@ impl Session {
 
     /// Takes note that the member answered.
     pub(super) fn link_answered(&self) {
-        if self.troubles.swap(0, Ordering::Relaxed) >= PATIENCE {
+        self.troubles.answered(|| {
             tracing::info!(member = %self.name, "it answers again");
             self.resume();
-        }
+        });
     }
 
     async fn work_on_services(&self) {
@@ -331,7 +352,31 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
     use super::*;
+
+    #[test]
+    fn a_member_that_answers_while_it_is_given_up_is_written_to() {
+        let (troubles, steps) = (Troubles::default(), Mutex::new(Vec::new()));
+        let (done, told) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..PATIENCE {
+                let (troubles, steps, done) = (&troubles, &steps, done.clone());
+                troubles.failed(|| {
+                    scope.spawn(move || {
+                        troubles.answered(|| steps.lock().push("resume"));
+                        done.send(())
+                    });
+                    // The answer has to wait; one that does not is done by then.
+                    let early = told.recv_timeout(Duration::from_millis(200));
+                    steps.lock().push("pause");
+                    assert!(early.is_err(), "it came between the failure and the pause");
+                });
+            }
+        });
+        assert_eq!(*steps.lock(), ["pause", "resume"]);
+    }
 
     fn key(group: &str) -> ObjectKey {
         let kind = GroupKind { group: group.into(), kind: "Thing".into() };
