@@ -145,7 +145,12 @@ impl Claim {
 
     /// Lets it hold until then, on [`clock::monotonic`].
     fn extend(&self, until: Duration) {
-        self.0.until.store(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
+        let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
+        let before = Duration::from_nanos(self.0.until.swap(until, Ordering::AcqRel));
+        if before <= clock::monotonic() {
+            // It was over, and maybe nobody was told yet: what was left undone meanwhile is looked at again only if it begins anew.
+            self.say(false);
+        }
         self.publish();
     }
 
@@ -155,7 +160,10 @@ impl Claim {
     }
 
     fn publish(&self) {
-        let holds = self.holds();
+        self.say(self.holds());
+    }
+
+    fn say(&self, holds: bool) {
         self.0.changes.send_if_modified(|told| std::mem::replace(told, holds) != holds);
     }
 

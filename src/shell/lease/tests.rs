@@ -24,6 +24,20 @@ async fn a_claim_ends_by_itself_and_whoever_waits_for_that_is_told() {
 }
 
 #[tokio::test]
+async fn a_claim_that_is_renewed_late_begins_anew_though_nobody_was_told_that_it_ended() {
+    let claim = Claim::default();
+    let mut changes = claim.changes();
+    claim.extend(clock::monotonic() + SOON);
+    assert!(*changes.borrow_and_update());
+    claim.extend(clock::monotonic() + SOON);
+    assert!(!changes.has_changed().unwrap(), "it went on");
+    claim.lost().await;
+    claim.extend(clock::monotonic() + SOON);
+    assert!(changes.has_changed().unwrap(), "what was left undone meanwhile has to be looked at");
+    assert!(*changes.borrow_and_update());
+}
+
+#[tokio::test]
 async fn a_claim_that_is_extended_goes_on_and_one_that_is_given_up_ends_at_once() {
     let claim = Claim::default();
     claim.extend(clock::monotonic() + SOON);
