@@ -52,11 +52,20 @@ struct Leaving<'a> {
 
 impl Leaving<'_> {
     /// The marker says whose member it is; where it went already, the ServiceAccount still does. Who is not known there any more
-    /// has left before, or was thrown out: either way there is nothing that he could still remove.
+    /// has left before, or was thrown out: either way there is nothing that he could still remove. Who may not read it was not set up by
+    /// `tombolo join`, which gives that right.
     async fn is_ours(&self, hub_id: &str, cluster: &str) -> Result<bool> {
         let markers: Api<ConfigMap> = Api::namespaced(self.member.clone(), object::NAMESPACE);
         let marker = match markers.get_opt(object::MARKER).await {
             Err(kube::Error::Api(status)) if status.code == 401 => return Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                let why = &status.message;
+                tracing::warn!(
+                    member = cluster,
+                    "whose member it is may not be read: what joining made there, if it did, stays: {why}"
+                );
+                return Ok(false);
+            }
             marker => marker.context("failed to read whose member it is")?,
         };
         if let Some(marker) = marker {
@@ -149,5 +158,41 @@ where
             )
         }
         Err(e) => Err(e).with_context(|| format!("failed to remove {} {name} in the member", K::kind(&()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Leaves a member that answers every request so; how it was asked.
+    async fn left(code: u16) -> (Result<()>, Vec<String>) {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            noted.lock().push(format!("{} {}", request.method(), request.uri().path()));
+            let answer = json!({ "kind": "Status", "status": "Failure", "message": "no", "code": code });
+            let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            async move { answer }
+        });
+        let done = leave(&Client::new(service, "default"), "hub", "a").await;
+        let asked = asked.lock().clone();
+        (done, asked)
+    }
+
+    #[tokio::test]
+    async fn a_member_that_does_not_say_whose_it_is_is_left_as_it_is() {
+        for (code, leaves) in [(401, true), (403, true), (503, false)] {
+            let (done, asked) = left(code).await;
+            assert_eq!(done.is_ok(), leaves, "{code}: {done:?}");
+            assert_eq!(asked, ["GET /api/v1/namespaces/tombolo-system/configmaps/tombolo-member"], "{code}");
+        }
     }
 }
