@@ -78,10 +78,10 @@ impl Agent {
             Addresses::Any => Vec::new(),
             Addresses::Kept(addresses) | Addresses::Preset(addresses) => addresses,
         };
+        let headless = is_headless(&import.spec);
         for _ in 0..ATTEMPTS {
             let (families, missing): (Vec<_>, Vec<_>) = {
                 let (lacking, now) = (self.lacking.lock(), Instant::now());
-                let headless = is_headless(&import.spec);
                 wanted.iter().partition(|family| headless || !lacking.has(**family, now))
             };
             if families.is_empty() && !missing.is_empty() {
@@ -93,6 +93,8 @@ impl Agent {
                 let words = format!("Service {name} is being deleted; it is made again then");
                 return Ok(Made::Not(pending(words)));
             }
+            // Without those of them that are refused it can be tried again.
+            let asked = if headless { Vec::new() } else { families.clone() };
             let of_given: Vec<_> = given.iter().filter_map(|address| family(address)).collect();
             let families = if wanted.is_empty() && given.len() > 1 { of_given } else { families };
             let turns = there.as_ref().is_some_and(|there| turns(there, &import.spec));
@@ -108,6 +110,9 @@ impl Agent {
                 Err(kube::Error::Api(status)) if status.code == 422 => {
                     if self.lacking.lock().learn_traffic(&status.message, traffic, Instant::now()) {
                         tracing::info!(import = %key, "this cluster does not know its trafficDistribution: {}", status.message);
+                        continue;
+                    }
+                    if self.lacking.lock().learn(&status.message, &asked, Instant::now()) {
                         continue;
                     }
                     if let Some(made) = self.refused(target, &mut given, status).await? {
@@ -143,16 +148,13 @@ impl Agent {
         }
     }
 
-    /// Learns from a refusal; nothing is given back where the next attempt may succeed.
+    /// Gives up an address that was refused, or waits for it; nothing is given back where the next attempt may succeed.
     async fn refused(
         &self,
         target: &Target<'_>,
         given: &mut Vec<String>,
         status: Box<Status>,
     ) -> kube::Result<Option<Made>> {
-        if self.lacking.lock().learn(&status.message, Instant::now()) {
-            return Ok(None);
-        }
         // The address may have been given to another Service meanwhile, or is not one of this cluster's.
         if given.is_empty() || !status.message.contains("spec.clusterIP") {
             return Err(kube::Error::Api(status));

@@ -36,15 +36,13 @@ pub(super) struct Lacking {
 // === impl Lacking ===
 
 impl Lacking {
-    /// Learns from a refusal; says whether there was something to learn.
-    pub(super) fn learn(&mut self, refusal: &str, now: Instant) -> bool {
+    /// Learns from the refusal of a Service that was to have these families; says whether it is to be tried with others, whoever learnt that
+    /// first.
+    pub(super) fn learn(&mut self, refusal: &str, asked: &[IpFamily], now: Instant) -> bool {
         let refused = |family: &IpFamily| refusal.contains(&format!("\"{family}\": {NOT_CONFIGURED}"));
-        let mut learnt = false;
-        for family in [IpFamily::V4, IpFamily::V6].into_iter().filter(refused) {
-            learnt |= !self.has(family, now);
-            self.families.insert(family, now);
-        }
-        learnt
+        let families = [IpFamily::V4, IpFamily::V6].into_iter().filter(refused);
+        self.families.extend(families.map(|family| (family, now)));
+        asked.iter().any(refused)
     }
 
     /// Learns from the refusal of a Service with such a preference; says whether another is to be tried, whoever learnt that first.
@@ -94,6 +92,8 @@ mod tests {
 
     const REFUSAL: &str = r#"Service "derived-serve" is invalid: spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster"#;
 
+    const BOTH: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
+
     fn service(addresses: &[&str]) -> Service {
         serde_json::from_value(json!({ "spec": { "clusterIPs": addresses } })).unwrap()
     }
@@ -102,10 +102,8 @@ mod tests {
     fn a_family_that_was_refused_is_tried_again_when_a_service_has_an_address_of_it() {
         let now = Instant::now();
         let mut lacking = Lacking::default();
-        assert!(
-            lacking.learn(REFUSAL, now) && lacking.has(IpFamily::V6, now) && !lacking.has(IpFamily::V4, now)
-        );
-        assert!(!lacking.learn(REFUSAL, now), "nothing new, so that the next attempt fails for good");
+        lacking.learn(REFUSAL, &BOTH, now);
+        assert!(lacking.has(IpFamily::V6, now) && !lacking.has(IpFamily::V4, now));
         for other in [&["10.0.0.1"][..], &["None"], &[]] {
             assert!(!lacking.unlearn(&service(other)) && lacking.has(IpFamily::V6, now), "{other:?}");
         }
@@ -144,10 +142,23 @@ mod tests {
     fn a_family_that_was_refused_is_tried_again_after_a_while_and_refused_anew() {
         let now = Instant::now();
         let mut lacking = Lacking::default();
-        lacking.learn(REFUSAL, now);
+        lacking.learn(REFUSAL, &BOTH, now);
         assert!(lacking.has(IpFamily::V6, now + WHILE / 2));
         let later = now + WHILE;
         assert!(!lacking.has(IpFamily::V6, later));
-        assert!(lacking.learn(REFUSAL, later) && lacking.has(IpFamily::V6, later + WHILE / 2));
+        assert!(lacking.learn(REFUSAL, &BOTH, later) && lacking.has(IpFamily::V6, later + WHILE / 2));
+    }
+
+    #[test]
+    fn whoever_asked_for_a_family_that_was_refused_tries_without_it_though_another_was_told_first() {
+        let now = Instant::now();
+        let mut lacking = Lacking::default();
+        assert!(lacking.learn(REFUSAL, &BOTH, now));
+        assert!(lacking.learn(REFUSAL, &BOTH, now), "somebody else was told first");
+        assert!(!lacking.learn(REFUSAL, &[IpFamily::V4], now), "the next attempt would be the same");
+        assert!(
+            !lacking.learn("spec.clusterIPs[0]: Invalid value", &BOTH, now),
+            "it is about something else"
+        );
     }
 }
