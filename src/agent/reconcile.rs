@@ -212,20 +212,21 @@ impl Agent {
         let (Sight::There(import), Some(cluster)) = (&look.import, &look.cluster) else {
             return Ok(Done::Well);
         };
+        let by_hand = is_by_hand(import);
         let wanted = match exported {
-            Exported::Unknown => return Ok(Done::Well),
             Exported::Nothing => Vec::new(),
-            Exported::Something(service, sources) => {
-                let by_hand = is_by_hand(import);
-                if by_hand || !own::is_source(import, cluster) {
-                    let ours = look.own(key);
-                    // One that the hub made again says later what it is made of.
-                    let unsaid = own::unsaid(import, clock::now()).filter(|_| !by_hand && !ours.is_empty());
-                    if let Some(left) = unsaid {
-                        return Ok(Done::After(left));
-                    }
-                    return self.write_slices(Vec::new(), &ours).await.map(|()| Done::Well);
+            // Whatever is exported: what is not known here for good, as where the kind was made anew, the hub knows after a while.
+            _ if by_hand || !own::is_source(import, cluster) => {
+                let ours = look.own(key);
+                // One that the hub made again says later what it is made of.
+                let unsaid = own::unsaid(import, clock::now()).filter(|_| !by_hand && !ours.is_empty());
+                if let Some(left) = unsaid {
+                    return Ok(Done::After(left));
                 }
+                return self.write_slices(Vec::new(), &ours).await.map(|()| Done::Well);
+            }
+            Exported::Unknown => return Ok(Done::Well),
+            Exported::Something(service, sources) => {
                 let derived = look.derived(key).into_iter();
                 let derived = derived.filter(|service| service.metadata.name.as_deref() == announced(import));
                 // Without one it is being made, or made again.
@@ -234,5 +235,71 @@ impl Agent {
             }
         };
         self.write_slices(wanted, &look.own(key)).await.map(|()| Done::Well)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::{Client, client::Body};
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        api::names::{annotation, mcs},
+        decide::{
+            copy::Origin,
+            exchange::{import_kind, object_key},
+        },
+        shell::metrics::Metrics,
+    };
+
+    fn parse<K: serde::de::DeserializeOwned>(object: Value) -> K {
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[tokio::test]
+    async fn own_endpoints_of_exports_that_are_not_known_go_where_the_hub_no_longer_has_them() {
+        let key = ServiceKey::parse("shop", "serve").unwrap();
+        let object = object_key(import_kind(), &key);
+        let origin = Origin { hub: "id".into(), template: "t".into(), crd: None, object }.text();
+        for (sources, stay) in [(&["a", "b"][..], true), (&["b"], false)] {
+            let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+            let noted = asked.clone();
+            let client = Client::new(
+                tower::service_fn(move |request: Request<Body>| {
+                    noted.lock().push(format!("{} {}", request.method(), request.uri().path()));
+                    async {
+                        Response::builder()
+                            .body(Body::from(json!({ "kind": "Status" }).to_string().into_bytes()))
+                    }
+                }),
+                "default",
+            );
+            let agent = Agent::new(client.clone(), client, &Metrics::default(), 100);
+            {
+                let mut seen = agent.seen.lock();
+                (seen.services.known, seen.slices.known, seen.imports.known) = (true, true, true);
+                seen.cluster = Some("a".parse().unwrap());
+                let clusters: Vec<_> = sources.iter().map(|name| json!({ "cluster": name })).collect();
+                let import = json!({
+                    "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport",
+                    "metadata": { "namespace": "shop", "name": "serve", "uid": "i", "annotations": { annotation::ORIGIN: origin } },
+                    "spec": { "type": "ClusterSetIP", "ports": [] }, "status": { "clusters": clusters },
+                });
+                seen.imports.take(parse(import), true);
+                let labels = json!({ mcs::SERVICE_NAME: "serve", kubernetes::MANAGED_BY: kubernetes::MANAGED_BY_AGENT });
+                let slice = json!({
+                    "metadata": { "namespace": "shop", "name": "serve-a-0123456789", "uid": "s", "resourceVersion": "1", "labels": labels },
+                    "addressType": "IPv4", "endpoints": [],
+                });
+                seen.slices.take(parse(slice), true);
+            }
+            assert!(agent.look(&key).is_some_and(|look| look.own(&key).len() == 1));
+            assert!(matches!(agent.write_own(&key, &Exported::Unknown).await, Ok(Done::Well)));
+            let gone = "DELETE /apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/serve-a-0123456789";
+            assert_eq!(*asked.lock(), if stay { vec![] } else { vec![gone] }, "{sources:?}");
+        }
     }
 }
