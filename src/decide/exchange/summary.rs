@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Exchange, Offered, Part,
-    import::{is_readable, unknown_of},
+    import::{Wants, is_readable, unknown_of},
     seen::{ExportSeen, ImportSeen, export_kind, import_kind, object_key},
     words::ready,
 };
@@ -14,7 +14,7 @@ use crate::{
     decide::{
         condition::Verdict,
         ids::{ClusterName, ServiceKey},
-        merge,
+        merge::{self, Merged},
         view::View,
         world::World,
     },
@@ -34,6 +34,8 @@ pub struct Summary {
     pub unknown: BTreeSet<ClusterName>,
     /// On its ServiceImport: who reaches whom.
     pub import: Said,
+    /// On its ServiceImport: whether its type is that of the exports.
+    pub typed: Option<Said>,
 }
 
 /// What a condition is to say.
@@ -55,6 +57,8 @@ pub enum Known {
     Most,
     /// Not enough: it is said where nothing was said before.
     Part,
+    /// That what may have been said before is over: it is said where it was.
+    Over,
 }
 
 // === impl Known ===
@@ -78,6 +82,7 @@ impl Said {
             Known::All => true,
             Known::Most => before != Some(self.verdict.met),
             Known::Part => before.is_none(),
+            Known::Over => before == Some(!self.verdict.met),
         }
     }
 }
@@ -122,7 +127,8 @@ impl Exchange {
         });
         let unknown = unknown.cloned().collect();
         let import = self.reached(world, key, &from, !from.is_empty() || certain);
-        Summary { export: told, clusters, unknown, import }
+        let typed = typed(view, key, merged.as_ref(), certain);
+        Summary { export: told, clusters, unknown, import, typed }
     }
 
     /// Whether a member has the ServiceImport of a service that the hub wrote.
@@ -199,6 +205,23 @@ impl Exchange {
         reached.extend(Some(importer.clone()).filter(|own| seen.clusters.contains(own)));
         if reached.is_empty() { Err("it has no endpoints yet") } else { Ok(reached) }
     }
+}
+
+/// Whether a ServiceImport of the hub's has the type that the exports have, which holds; nothing where nobody has to be told.
+fn typed(view: &View, key: &ServiceKey, merged: Option<&Merged>, certain: bool) -> Option<Said> {
+    let wants = Wants::ByPolicy(Box::new(view.imports().get(key)?.body()));
+    let conflict = Exchange::import(merged, &wants).and_then(|import| import.type_conflict);
+    let met = conflict.is_some();
+    let known = match (certain, met) {
+        (true, true) => Known::All,
+        (true, false) => Known::Over,
+        (false, true) => Known::Part,
+        (false, false) => return None,
+    };
+    let reason = if met { reason::TYPE_CONFLICT } else { reason::NO_CONFLICTS };
+    let message = conflict.map_or_else(String::new, |conflict| conflict.to_string());
+    let verdict = Verdict { condition: condition::CONFLICT, met, reason: reason.into(), message };
+    Some(Said { verdict, known })
 }
 
 /// Whether the exports are offered, in all clusters together.

@@ -228,6 +228,11 @@ fn imported(read: &Read, service: &ServiceKey, account: &mut Account) {
         Some(ready) => Some(Finding::new(State::Pending, unserved(ready))),
         None => Some(Finding::new(State::Pending, "the hub has not looked at its import yet")),
     });
+    if let Some(conflict) = of(conditions, condition::CONFLICT).filter(|found| found.status == "True") {
+        let cause = format!("its ServiceImport: {}", one_line(&conflict.message).trim_end_matches('.'));
+        let way_out = "give spec.type of the ServiceImport the type of the exports";
+        account.findings.push(Finding::not_well(cause, way_out));
+    }
     account.part("ServiceImport: Conditions", said(conditions));
 }
 

@@ -45,12 +45,14 @@ pub struct Import {
     pub ports: Vec<String>,
     /// Whether all that import it reach somebody.
     pub ready: String,
+    /// Whether its type is not that of the exports.
+    pub conflict: String,
     /// The clusters that it comes from.
     pub clusters: Vec<String>,
     /// Since when there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Who reaches whom.
+    /// Who reaches whom, or with what it is in conflict.
     pub message: String,
 }
 
@@ -101,6 +103,8 @@ impl Import {
     pub(super) fn of(import: &ServiceImport) -> Self {
         let status = import.status.clone().unwrap_or_default();
         let ready = find(&status.conditions, condition::READY);
+        let conflict = find(&status.conditions, condition::CONFLICT).filter(|found| found.status == "True");
+        let told = ready.filter(|ready| ready.status != "True").or(conflict).or(ready);
         let (namespace, name, since) = place(&import.metadata);
         let ports = import
             .spec
@@ -112,18 +116,19 @@ impl Import {
             name,
             ports: ports.collect(),
             ready: said(&status.conditions, condition::READY),
+            conflict: said(&status.conditions, condition::CONFLICT),
             clusters: status.clusters.into_iter().map(|source| source.cluster).collect(),
             since,
-            message: ready.map_or_else(
+            message: told.map_or_else(
                 || "the hub has not looked at it yet".to_owned(),
-                |ready| one_line(&ready.message),
+                |told| one_line(&told.message),
             ),
         }
     }
 
     /// Whether it is as it should be.
     pub fn is_well(&self) -> bool {
-        self.ready == "True"
+        self.ready == "True" && self.conflict != "True"
     }
 }
 

@@ -107,6 +107,14 @@ fn each_thing_that_is_not_well_is_a_problem() {
 }
 
 #[test]
+fn an_import_of_another_type_than_its_exports_is_not_well_though_it_is_served() {
+    let mut listed = well();
+    let conflict = read(condition("Conflict", "True", "types differ"));
+    listed.imports[0].status.as_mut().unwrap().conditions.push(conflict);
+    assert_eq!(overview(&listed, now()).problems, ["serviceimport/serve -n shop: types differ"]);
+}
+
+#[test]
 fn a_policy_that_changed_since_it_was_judged_is_behind() {
     let mut listed = well();
     listed.policies[0].metadata.generation = Some(3);

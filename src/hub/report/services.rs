@@ -23,6 +23,7 @@ use crate::{
         condition::Verdict,
         exchange::{self, Said, export_kind, import_kind, object_key},
         ids::{ClusterName, ServiceKey},
+        select::GroupKind,
     },
     shell::clock,
 };
@@ -31,7 +32,7 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Told {
     export: Option<Vec<Said>>,
-    import: Option<(Origins, Said)>,
+    import: Option<(Origins, Vec<Said>)>,
 }
 
 /// The clusters that an import comes from.
@@ -122,7 +123,8 @@ impl Known<'_> {
         let origins = Origins { known: summary.clusters, unknown: summary.unknown };
         Some(Told {
             export: export.filter(|_| has_export),
-            import: has_import.then_some((origins, summary.import)),
+            import: has_import
+                .then(|| (origins, [summary.import].into_iter().chain(summary.typed).collect())),
         })
     }
 
@@ -133,8 +135,8 @@ impl Known<'_> {
             })
             .await?;
         }
-        if let Some((origins, ready)) = &told.import {
-            self.write_to::<ServiceImport>(key, std::slice::from_ref(ready), Some(origins), |import| {
+        if let Some((origins, said)) = &told.import {
+            self.write_to::<ServiceImport>(key, said, Some(origins), |import| {
                 import.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
             })
             .await?;
@@ -202,7 +204,8 @@ impl Known<'_> {
         }
         let version = mcs::Version::default();
         let uid = object.meta().uid.as_deref().unwrap_or_default();
-        let reference = reference(&object_key(export_kind(), key), &K::api_version(&version), uid);
+        let kind = GroupKind { group: mcs::GROUP.into(), kind: K::kind(&version).as_ref().into() };
+        let reference = reference(&object_key(kind, key), &K::api_version(&version), uid);
         self.engine.report.tell(
             reference,
             Event {

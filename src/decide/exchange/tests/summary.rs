@@ -255,3 +255,24 @@ fn a_cluster_that_never_was_in_use_keeps_nobody_from_saying_what_is() {
     let summary = fleet.exchange.summary(&fleet.view, &fleet.world, &serve());
     assert!(summary.export.iter().all(|said| said.known == Known::All), "{summary:?}");
 }
+
+#[test]
+fn the_hubs_import_says_that_its_type_is_not_that_of_the_exports_and_when_that_is_over() {
+    let mut fleet = by_policy();
+    let typed = |fleet: &Fleet| fleet.exchange.summary(&fleet.view, &fleet.world, &serve()).typed.unwrap();
+    assert_eq!(typed(&fleet).known, Known::Over, "nobody exports it");
+    let headless =
+        ServiceSpec { service_type: crate::decide::merge::ServiceType::Headless, ..ports(&[("http", 80)]) };
+    fleet.export("a", 1, headless);
+    let said = typed(&fleet);
+    assert_eq!((said.verdict.met, &*said.verdict.reason, said.known), (true, "TypeConflict", Known::All));
+    assert_eq!(
+        said.verdict.message,
+        "Conflicting type. Using \"Headless\" from oldest service export in \"a\" instead of \"ClusterSetIP\"."
+    );
+    fleet.unexport("a");
+    fleet.export("a", 1, ports(&[("http", 80)]));
+    let over = typed(&fleet);
+    assert_eq!((over.verdict.met, over.known), (false, Known::Over));
+    assert!(over.is_news(Some(true)) && !over.is_news(None) && !over.is_news(Some(false)));
+}

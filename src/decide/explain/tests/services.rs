@@ -81,6 +81,24 @@ fn who_exports_what_and_who_reaches_it_is_told() {
 }
 
 #[test]
+fn a_type_of_the_import_that_the_exports_do_not_have_is_told() {
+    let mut read = stage();
+    let said = "Conflicting type. Using \"Headless\" from oldest service export in \"member1\" instead of \"ClusterSetIP\".";
+    let conditions = json!([
+        condition("Conflict", "True", "TypeConflict", said),
+        condition("Ready", "True", "Ready", "member2 reaches member1"),
+    ]);
+    read.add_import(serde_json::from_value(import(conditions)).unwrap());
+    assert_eq!(
+        headline(&read),
+        format!(
+            "is not well: its ServiceImport: {}; give spec.type of the ServiceImport the type of the exports",
+            said.trim_end_matches('.')
+        )
+    );
+}
+
+#[test]
 fn a_port_that_is_dropped_is_told_with_the_reason() {
     let mut read = stage();
     let ports = json!([{ "name": "http", "port": 80 }, { "name": "admin", "port": 90 }]);
