@@ -21,7 +21,9 @@ use tombolo_e2e::{
 use self::page::{drawn::*, guarded::*, live::*, terminal::*};
 
 fn main() -> ExitCode {
-    let flags = ["--status-page", "--stale-after=3", "--lost-after=3600"].map(str::to_owned).to_vec();
+    // Pictures say the same wherever they are taken.
+    let flags = ["--status-page", "--stale-after=3", "--lost-after=3600", "--lease-identity=tombolo-hub-0"];
+    let flags = flags.map(str::to_owned).to_vec();
     suite::run_needing(
         Needs::Browser,
         Spec { hub_flags: flags, ..Spec::api(2) }.joined(),
