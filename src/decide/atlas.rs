@@ -99,6 +99,8 @@ pub enum Weather {
     New,
     /// It is being seen off.
     Leaving,
+    /// A copy of which no policy tells could not be removed or written there.
+    CopiesAmiss,
     /// Something of it is not believed.
     Distrusted,
     /// Its agent is not at work.
@@ -197,6 +199,7 @@ impl Island {
         let unmet = |said: &Option<Said>| said.as_ref().filter(|said| said.truth != "True").cloned();
         let (ready, agent) = (unmet(&sight.ready), unmet(&sight.agent));
         let distrusted = trust.filter(|trust| !matches!(trust, Trust::Full));
+        let copies = view.copies_amiss(name);
         let state = match (grade, &sight.ready, &ready) {
             _ if leaving => Weather::Leaving,
             (Grade::Lost, ..) => Weather::Lost,
@@ -206,6 +209,7 @@ impl Island {
             (.., Some(_)) => Weather::Unready,
             _ if agent.is_some() => Weather::NoAgent,
             _ if distrusted.is_some() => Weather::Distrusted,
+            _ if copies.is_some() => Weather::CopiesAmiss,
             _ => Weather::Well,
         };
         let words = match state {
@@ -214,6 +218,7 @@ impl Island {
             _ => ready.or(agent).map(|said| said.message),
         };
         let words = words.or_else(|| distrusted.map(|trust| trust.message(name.as_str())));
+        let words = words.or_else(|| copies.map(str::to_owned));
         let silence = view.silence().get(name);
         let since = silence.and_then(|silence| [silence.server, silence.agent].into_iter().flatten().min());
         Self {

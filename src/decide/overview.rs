@@ -219,7 +219,13 @@ impl Member {
         let status = cluster.status.clone().unwrap_or_default();
         let name = cluster.metadata.name.clone().unwrap_or_default();
         let found = |kind| find(&status.conditions, kind);
-        let kinds = [condition::READY, condition::AGENT_READY, condition::DATA_TRUSTED];
+        let kinds = [
+            condition::READY,
+            condition::AGENT_READY,
+            condition::DATA_TRUSTED,
+            condition::COPIES_REMOVED,
+            condition::COPIES_CURRENT,
+        ];
         let unmet = kinds.into_iter().filter_map(found).find(|found| found.status != "True");
         let worst = unmet.or_else(|| found(condition::READY));
         let leaving = cluster.metadata.deletion_timestamp.is_some();

@@ -32,7 +32,7 @@ use crate::api::{
     Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
     ServiceExport, ServiceImport,
     cluster::SecretReference,
-    names::{annotation, karmada},
+    names::{annotation, condition, karmada},
     propagation::PolicyStatus,
 };
 
@@ -58,6 +58,8 @@ pub struct View {
     imports: BTreeMap<ServiceKey, Template>,
     namespaces: BTreeMap<Box<str>, NamespaceEntry>,
     silence: BTreeMap<ClusterName, Silence>,
+    /// What Clusters say of copies that could not be removed or written there.
+    copies_amiss: BTreeMap<ClusterName, Box<str>>,
     records: BTreeMap<ServiceKey, BTreeMap<ClusterName, ExportRecord>>,
     unknown: BTreeSet<ClusterName>,
     synced: BTreeSet<Source>,
@@ -143,6 +145,7 @@ impl View {
             imports: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             silence: BTreeMap::new(),
+            copies_amiss: BTreeMap::new(),
             records: BTreeMap::new(),
             unknown: BTreeSet::new(),
             synced: BTreeSet::new(),
@@ -177,6 +180,11 @@ impl View {
     /// Since when members are silent.
     pub fn silence(&self) -> &BTreeMap<ClusterName, Silence> {
         &self.silence
+    }
+
+    /// What a Cluster says of copies that could not be removed or written there, and of which no policy tells.
+    pub fn copies_amiss(&self, cluster: &ClusterName) -> Option<&str> {
+        self.copies_amiss.get(cluster).map(|why| &**why)
     }
 
     /// The clusters that say they are the one of that id.
@@ -300,6 +308,10 @@ impl View {
         let name = member.name.clone();
         self.silence.insert(name.clone(), Silence::of(&cluster));
         self.given.insert(name.clone(), recorded(&cluster));
+        match copies_amiss(&cluster) {
+            Some(why) => self.copies_amiss.insert(name.clone(), why.into()),
+            None => self.copies_amiss.remove(&name),
+        };
         let annotations = cluster.metadata.annotations.as_ref();
         match annotations.and_then(|all| all.get(annotation::API_SERVER)) {
             Some(server) => self.servers.insert(name.clone(), server.as_str().into()),
@@ -327,6 +339,7 @@ impl View {
             self.changes.members.insert(member.name);
         }
         self.silence.remove(name);
+        self.copies_amiss.remove(name);
         self.ids.remove(name);
         self.servers.remove(name);
         self.pods.remove(name);
@@ -412,6 +425,13 @@ pub fn recorded(cluster: &Cluster) -> BTreeSet<GroupKind> {
         GroupKind { group: group.into(), kind: kind.into() }
     });
     kinds.collect()
+}
+
+fn copies_amiss(cluster: &Cluster) -> Option<&str> {
+    let conditions = &cluster.status.as_ref()?.conditions;
+    let kinds = [condition::COPIES_REMOVED, condition::COPIES_CURRENT];
+    let mut unmet = conditions.iter().filter(|it| kinds.contains(&&*it.type_) && it.status != "True");
+    unmet.next().map(|it| &*it.message)
 }
 
 /// Whether a policy's status speaks of the policy as it is.

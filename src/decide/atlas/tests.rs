@@ -70,6 +70,22 @@ fn an_island_shows_the_worst_that_is_known_of_its_cluster() {
 }
 
 #[test]
+fn an_island_is_not_well_while_a_copy_there_could_not_be_removed_or_written() {
+    let mut states = Vec::new();
+    for (kind, status) in [("CopiesRemoved", "False"), ("CopiesCurrent", "False"), ("CopiesCurrent", "True")]
+    {
+        let condition = json!({
+            "type": kind, "status": status, "reason": "x", "message": "no right", "lastTransitionTime": "2026-01-02T03:04:05Z",
+        });
+        let more = json!({ "status": { "conditions": [condition] } });
+        let island = island(&more, well(), Grade::Fresh, true);
+        states.push((island.state, island.message));
+    }
+    let amiss = (Weather::CopiesAmiss, "no right".to_owned());
+    assert_eq!(states, [amiss.clone(), amiss, (Weather::Well, String::new())]);
+}
+
+#[test]
 fn an_island_says_where_it_is_and_since_when_it_is_silent() {
     let more = json!({
         "spec": { "region": "eu\u{202e}-<b>1</b>" },

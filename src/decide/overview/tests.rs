@@ -115,6 +115,20 @@ fn an_import_of_another_type_than_its_exports_is_not_well_though_it_is_served() 
 }
 
 #[test]
+fn a_member_with_a_copy_that_could_not_be_removed_or_written_is_not_well() {
+    for kind in ["CopiesRemoved", "CopiesCurrent"] {
+        let mut listed = well();
+        let conditions =
+            |status| vec![read(condition("Ready", "True", "")), read(condition(kind, status, "no right"))];
+        listed.clusters[0].status.as_mut().unwrap().conditions = conditions("False");
+        let found = overview(&listed, now());
+        assert_eq!(found.problems, ["cluster/member1: no right"], "{kind}");
+        listed.clusters[0].status.as_mut().unwrap().conditions = conditions("True");
+        assert_eq!(overview(&listed, now()).problems, [""; 0], "{kind}");
+    }
+}
+
+#[test]
 fn a_policy_that_changed_since_it_was_judged_is_behind() {
     let mut listed = well();
     listed.policies[0].metadata.generation = Some(3);

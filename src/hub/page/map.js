@@ -9,12 +9,13 @@ export const WEATHER = {
   well: { tone: "well", sign: "✓", word: "well", rank: 0 },
   new: { tone: "waiting", sign: "…", word: "not looked at yet", rank: 1 },
   leaving: { tone: "waiting", sign: "→", word: "leaving", rank: 2 },
-  distrusted: { tone: "silent", sign: "!", word: "data refused", rank: 3 },
-  noAgent: { tone: "silent", sign: "–", word: "no agent", rank: 4 },
-  silent: { tone: "silent", sign: "?", word: "silent", rank: 5 },
-  unready: { tone: "failed", sign: "!", word: "not ready", rank: 6 },
-  stale: { tone: "silent", sign: "~", word: "stale", rank: 7 },
-  lost: { tone: "failed", sign: "×", word: "lost", rank: 8 },
+  copiesAmiss: { tone: "silent", sign: "!", word: "copies not in order", rank: 3 },
+  distrusted: { tone: "silent", sign: "!", word: "data refused", rank: 4 },
+  noAgent: { tone: "silent", sign: "–", word: "no agent", rank: 5 },
+  silent: { tone: "silent", sign: "?", word: "silent", rank: 6 },
+  unready: { tone: "failed", sign: "!", word: "not ready", rank: 7 },
+  stale: { tone: "silent", sign: "~", word: "stale", rank: 8 },
+  lost: { tone: "failed", sign: "×", word: "lost", rank: 9 },
 };
 
 /** How services are. */
