@@ -52,7 +52,7 @@ pub(super) fn shown(
         }
         block(table, false, "conflicts", "");
     }
-    blocks.push(problems(found, paint, wide, width));
+    blocks.push(problems(found, &place, paint, wide, width));
     blocks.join("\n")
 }
 
@@ -192,10 +192,10 @@ fn shared(services: &[MemberService], ago: impl Fn(Option<Timestamp>) -> Cell, w
     table
 }
 
-fn problems(found: &Overview, paint: Paint, wide: bool, width: Option<usize>) -> String {
+fn problems(found: &Overview, place: &str, paint: Paint, wide: bool, width: Option<usize>) -> String {
     let number = found.problems.len();
     if number == 0 {
-        return paint.text(Tone::Good, "all is well") + "\n";
+        return paint.text(Tone::Good, &format!("all is well{place}")) + "\n";
     }
     let title = format!("not well: {number} (`tombolo explain KIND/NAME` says why)");
     let mut text = paint.text(Tone::Bad, &title) + "\n";
@@ -229,5 +229,16 @@ mod tests {
         assert_eq!(widest(&shown(Some(120))), Some(120));
         let whole = shown(None);
         assert!(whole.contains(&format!("shop/{name}")) && whole.contains(&format!("pp/{name} -n shop: no")));
+    }
+
+    #[test]
+    fn that_all_is_well_is_said_of_the_namespace_that_was_looked_at() {
+        let paint = Paint { colours: false, columns: None };
+        let last = |namespace| {
+            let text = shown(&Overview::default(), namespace, Timestamp::UNIX_EPOCH, paint, false);
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert_eq!(last(Some("shop")), "all is well in namespace shop, -A shows all");
+        assert_eq!(last(None), "all is well");
     }
 }
