@@ -100,6 +100,15 @@ pub async fn way(target: Target<'_>) -> Result<Config> {
     }
 }
 
+/// The name of the context by which a cluster is found, if it is found by one.
+pub fn context(target: Target<'_>) -> Option<String> {
+    let current = || {
+        let found = target.kubeconfig.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+        found.ok()?.current_context
+    };
+    target.context.map(str::to_owned).or_else(current)
+}
+
 /// One look: the version of an API server that answers and is new enough.
 pub async fn look(client: &Client) -> Result<String> {
     let info = client.apiserver_version().await.context("failed to reach the API server")?;
