@@ -192,6 +192,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_after_wait_is_the_name() {
+        let parsed = |line: &str| Cli::of(Cli::command(), format!("tombolo {line}").split(' '));
+        for line in
+            ["join --wait m", "join --wait=false m", "export --wait serve", "export --wait=true serve"]
+        {
+            assert!(parsed(line).is_ok(), "{line}: {:?}", parsed(line));
+        }
+        assert!(parsed("join m --wait false").is_err(), "it is the name of nothing");
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }

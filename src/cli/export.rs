@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
     to: Vec<ClusterName>,
     /// Wait until all clusters that import it reach it; in a member, until it is offered to them.
-    #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     wait: bool,
     /// How long to wait: in seconds, or as in 90s or 2m.
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = patience)]

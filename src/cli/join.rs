@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(long, default_value = agent::IMAGE, value_name = "IMAGE")]
     agent_image: String,
     /// Wait until the hub says that the member is ready.
-    #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     wait: bool,
 }
 
