@@ -1,8 +1,6 @@
 //! The reference page: metrics, flags, labels, annotations, conditions and events, made from the code. `tombolo crds --write` renews it with
 //! the other generated files.
 
-use std::fmt::Write;
-
 use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
@@ -41,7 +39,7 @@ pub fn markdown() -> String {
     for (module, title) in TOLD {
         page += &format!("\n## {title}\n\n| name | meaning |\n|---|---|\n");
         for Name { value, meaning } in names(NAMES, module) {
-            page += &format!("| `{value}` | {meaning} |\n");
+            page += &row(&[format!("`{value}`"), meaning]);
         }
     }
     // These have no names of their own.
@@ -60,8 +58,8 @@ fn metrics() -> String {
         .to_owned();
     for one in Metrics::default().described() {
         let labels: Vec<_> = one.labels.iter().map(|label| format!("`{label}`")).collect();
-        let (name, kind, labels, help) = (&one.name, one.kind, labels.join(", "), one.help);
-        page += &format!("| `{name}` | {kind} | {labels} | {help} |\n");
+        page +=
+            &row(&[format!("`{}`", one.name), one.kind.to_owned(), labels.join(", "), one.help.to_owned()]);
     }
     page
 }
@@ -95,6 +93,7 @@ fn section<'a>(page: &mut String, title: &str, arguments: impl Iterator<Item = &
             arg.get_value_names().unwrap_or_default().iter().map(|name| name.to_string()).collect();
         let taken = if arg.get_action().takes_values() { values.join(" ") } else { String::new() };
         let name = match arg.get_long() {
+            Some(long) if arg.is_require_equals_set() => format!("--{long}[={taken}]"),
             Some(long) if taken.is_empty() => format!("--{long}"),
             Some(long) => format!("--{long} {taken}"),
             None => taken,
@@ -109,18 +108,19 @@ fn section<'a>(page: &mut String, title: &str, arguments: impl Iterator<Item = &
         let default =
             Some(defaults.join(",")).filter(|text| !text.is_empty() && arg.get_action().takes_values());
         let default = default.map(|text| format!("`{text}`")).unwrap_or_default();
-        let help = arg
-            .get_help()
-            .map(|help| help.to_string().replace('|', "\\|").replace('\n', " "))
-            .unwrap_or_default();
-        let values = values_of(arg);
-        // A String takes any text.
-        let _ = writeln!(rows, "| {names} | {environment} | {default} | {help}{values} |");
+        let help = arg.get_help().map(|help| help.to_string().replace('\n', " ")).unwrap_or_default();
+        rows += &row(&[names, environment, default, help + &values_of(arg)]);
     }
     if !rows.is_empty() {
         *page +=
             &format!("\n### {title}\n\n| flag | variable | default | meaning |\n|---|---|---|---|\n{rows}");
     }
+}
+
+/// A row of a table. A bar would end its cell, in code too.
+fn row(cells: &[String]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
 }
 
 /// The values that there are to choose from, in words. That a flag is true or false its help says.
@@ -146,10 +146,7 @@ fn names<'a>(source: &'a str, module: &str) -> Vec<Name<'a>> {
             .strip_prefix("pub const ")
             .and_then(|rest| rest.split_once(": &str = \"")?.1.strip_suffix("\";"));
         if let Some(value) = value {
-            names.push(Name {
-                value,
-                meaning: meaning.join(" ").replace("[`", "`").replace("`]", "`").replace('|', "\\|"),
-            });
+            names.push(Name { value, meaning: meaning.join(" ").replace("[`", "`").replace("`]", "`") });
         }
         meaning.clear();
     }
@@ -182,6 +179,23 @@ mod tests {
         let output = status.lines().find(|line| line.contains("`-o`, `--output OUTPUT`")).unwrap();
         assert!(output.ends_with("One of `table`, `wide`, `json`, `yaml` |"), "{output}");
         assert!(!page.contains("One of `true`"), "{page}");
+        assert!(page.contains("| `--wait[=BOOL]` |"), "{page}");
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_its_table_whatever_is_in_them() {
+        let page = markdown();
+        let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+        let mut columns = 0;
+        for line in page.lines() {
+            if columns == 0 && line.starts_with('|') {
+                columns = cells(line);
+            } else if !line.starts_with('|') {
+                columns = 0;
+            }
+            assert!(columns == 0 || cells(line) == columns, "{line}");
+        }
+        assert!(page.contains("`--grant services\\|workloads\\|all\\|FILE`"), "{page}");
     }
 
     #[test]
