@@ -37,7 +37,7 @@ pub use self::{
         service_key, source_key,
     },
     silent::withdrawn,
-    summary::{Known, Said, Summary},
+    summary::{Known, Said, Summary, exported_since},
     tally::Tally,
     trust::{Reason, Refused},
 };

@@ -1,7 +1,7 @@
 //! What the hub's own ServiceExport and ServiceImport say of a service: the sum of what its clusters say. It does not change with
 //! endpoints, so that those cost the hub no write.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Exchange, Offered, Part,
@@ -22,6 +22,10 @@ use crate::{
 
 /// As many clusters are named.
 const NAMED: usize = 20;
+/// Before the clusters that export a service.
+const EXPORTED: &str = "exported by ";
+/// Before the time at which the export of a cluster was made.
+const SINCE: &str = " since ";
 
 /// What is said of a service on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,10 +233,10 @@ fn exported(exports: &[(&ClusterName, &ExportSeen)]) -> Verdict {
     let told: Vec<_> = exports.iter().map(|(name, export)| (name, ready(export))).collect();
     let (reason, message) = match told.iter().find(|(_, ready)| !ready.met) {
         None if told.is_empty() => (reason::PENDING.into(), "no cluster has it yet".to_owned()),
-        None => (
-            reason::EXPORTED.into(),
-            format!("exported by {}", listed(exports.iter().map(|(name, _)| *name))),
-        ),
+        None => {
+            let since = exports.iter().map(|(name, export)| format!("{name}{SINCE}{}", export.created));
+            (reason::EXPORTED.into(), format!("{EXPORTED}{}", listed(since)))
+        }
         Some((_, first)) => {
             let unmet = told.iter().filter(|(_, ready)| !ready.met).take(NAMED);
             let words: Vec<_> = unmet.map(|(name, ready)| format!("{name}: {}", ready.message)).collect();
@@ -241,6 +245,15 @@ fn exported(exports: &[(&ClusterName, &ExportSeen)]) -> Verdict {
     };
     let met = !told.is_empty() && told.iter().all(|(_, ready)| ready.met);
     Verdict { condition: condition::READY, met, reason, message }
+}
+
+/// Since when which cluster exports a service, by what the hub's ServiceExport says of it.
+pub fn exported_since(message: &str) -> BTreeMap<&str, &str> {
+    let told = message.strip_prefix(EXPORTED).unwrap_or_default().split(", ");
+    // Of many the last is followed by how many more there are.
+    let told =
+        told.filter_map(|one| one.split_once(SINCE)).map(|(name, since)| (name, since.split(' ').next()));
+    told.filter_map(|(name, since)| Some((name, since?))).collect()
 }
 
 /// Whether there is a Service that can be exported, in all clusters together; nothing while no agent has looked.
@@ -268,8 +281,8 @@ fn valid(exports: &[(&ClusterName, &ExportSeen)]) -> Option<Verdict> {
     (!looked.is_empty()).then_some(Verdict { condition: condition::VALID, met, reason, message })
 }
 
-pub(super) fn listed<'a>(names: impl Iterator<Item = &'a ClusterName>) -> String {
-    let names: Vec<_> = names.map(ClusterName::as_str).collect();
+pub(super) fn listed(names: impl Iterator<Item = impl ToString>) -> String {
+    let names: Vec<_> = names.map(|name| name.to_string()).collect();
     match names.split_at_checked(NAMED) {
         Some((named, rest)) if !rest.is_empty() => format!("{} and {} more", named.join(", "), rest.len()),
         _ => names.join(", "),

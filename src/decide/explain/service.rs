@@ -12,7 +12,7 @@ use crate::{
     decide::{
         admit,
         copy::ObjectKey,
-        exchange::{export_kind, import_kind, object_key, withdrawn},
+        exchange::{export_kind, exported_since, import_kind, object_key, withdrawn},
         ids::{ClusterName, ServiceKey},
         merge::{self, ConflictKind, Export, ExportedPort, Fate, Merged, PortMap},
         select::GroupKind,
@@ -246,8 +246,8 @@ fn said(conditions: &[Condition]) -> Vec<Row> {
     conditions.iter().map(row).collect()
 }
 
-/// What each cluster exports by the hub's own objects, and which of it is dropped. Since when it does, and so whose export decides, is
-/// not known here: of that only conditions tell.
+/// What each cluster exports by the hub's own objects, since when as the hub says, and which of it is dropped. Whose export decides is
+/// left to conditions: the time may not be told of all.
 fn exports(read: &Read, service: &ServiceKey) -> Vec<Row> {
     let exports = admit::exported(&read.view, service);
     let merged = merge::merge(&exports, &merge::AcceptedNames::new());
@@ -263,9 +263,15 @@ fn exports(read: &Read, service: &ServiceKey) -> Vec<Row> {
         (None, Some(merged)) => merged.clusters.clone(),
         (_, None) => return Vec::new(),
     };
+    let conditions = read.exports.get(service).and_then(|export| Some(&*export.status.as_ref()?.conditions));
+    let ready = conditions.and_then(|conditions| of(conditions, condition::READY));
+    let since = ready.map(|ready| exported_since(&ready.message)).unwrap_or_default();
     let row = |export: &Export| {
         let ports = clusters.get(&export.cluster);
-        let text = ports.map(|ports| ports_of(ports, by_age)).unwrap_or_default();
+        let mut text = ports.map(|ports| ports_of(ports, by_age)).unwrap_or_default();
+        if let Some(since) = since.get(export.cluster.as_str()) {
+            text += &format!(", since {since}");
+        }
         let is_dropped = |port: &ExportedPort| matches!(port.fate, Fate::Withheld(_)) && !by_age;
         let dropped = ports.into_iter().flatten().any(|(_, port)| is_dropped(port));
         let state = if dropped { State::NotWell } else { State::Well };

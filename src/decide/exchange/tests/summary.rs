@@ -34,10 +34,28 @@ fn the_hubs_export_says_what_all_clusters_say() {
     assert_eq!(export[0].3, "b: the cluster's agent has not looked at it yet");
     fleet.export("b", 2, ports(&[("http", 81)]));
     let (export, clusters, _) = told(&fleet);
-    assert_eq!(export[0], ("Ready", true, "Exported".to_owned(), "exported by a, b".to_owned()));
+    let since = "exported by a since 2026-01-01T00:00:01Z, b since 2026-01-01T00:00:02Z";
+    assert_eq!(export[0], ("Ready", true, "Exported".to_owned(), since.to_owned()));
     assert_eq!(export[1], ("Valid", true, "Valid".to_owned(), "in a, b".to_owned()));
     assert_eq!((export[2].1, export[2].2.as_str()), (true, "PortConflict"));
     assert_eq!(clusters, ["a", "b"]);
+}
+
+#[test]
+fn of_many_clusters_twenty_are_named_with_the_times_since_when_they_export() {
+    let names: Vec<_> = (10..32).map(|number| format!("m{number}")).collect();
+    let mut fleet = Fleet::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    for (age, name) in names.iter().enumerate() {
+        fleet.export(name, u32::try_from(age).unwrap(), ports(&[("http", 80)]));
+    }
+    let (export, ..) = told(&fleet);
+    assert!(export[0].3.ends_with("m29 since 2026-01-01T00:00:19Z and 2 more"), "{}", export[0].3);
+    let since = exported_since(&export[0].3);
+    assert_eq!(
+        (since.len(), since["m10"], since["m29"]),
+        (20, "2026-01-01T00:00:00Z", "2026-01-01T00:00:19Z")
+    );
+    assert_eq!(exported_since("b: the cluster's agent has not looked at it yet"), BTreeMap::new());
 }
 
 #[test]

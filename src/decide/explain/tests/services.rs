@@ -99,6 +99,15 @@ fn a_type_of_the_import_that_the_exports_do_not_have_is_told() {
 }
 
 #[test]
+fn since_when_a_cluster_exports_is_told_as_the_hub_says() {
+    let mut read = stage();
+    let message = "exported by member0 since 2026-01-01T00:00:00Z, member1 since 2026-11-15T12:00:00Z";
+    exported(&mut read, json!([condition("Ready", "True", "Exported", message)]));
+    let rows = &of_export(&read).parts[0].rows;
+    assert_eq!(rows[..], [Row::new(State::Well, "member1", "http 80/TCP, since 2026-11-15T12:00:00Z")]);
+}
+
+#[test]
 fn a_port_that_is_dropped_is_told_with_the_reason() {
     let mut read = stage();
     let ports = json!([{ "name": "http", "port": 80 }, { "name": "admin", "port": 90 }]);
