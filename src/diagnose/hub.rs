@@ -1,5 +1,7 @@
 //! A hub: does it run, does its webhook refuse, and how are its members?
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use kube::{
     Api, Client, ResourceExt,
@@ -10,17 +12,22 @@ use serde_json::json;
 use super::{Finding, Look, common, rights::Account};
 use crate::{
     api::{
-        Cluster, PropagationPolicy,
+        Cluster, ClusterPropagationPolicy, PropagationPolicy,
         crds::Role,
         names::{annotation, condition, object},
     },
-    decide::admit::{cidr, overlaps},
-    hub::rights,
+    decide::{
+        admit::{cidr, overlaps},
+        policies::PolicyKey,
+        select::GroupKind,
+    },
+    hub::{rights, served::discover},
     membership::report,
 };
 
 const DEFINITIONS: &str = "`tombolo crds | kubectl apply --server-side --force-conflicts -f -`";
 const RIGHTS: &str = "an upgrade of the hub's chart renews its rights";
+const TEMPLATES: &str = "rbac.templates and rbac.extraRules of the hub's chart say what it may read; until then such objects go nowhere";
 
 /// Looks at a hub.
 pub async fn hub(client: &Client, namespace: &str) -> Vec<Finding> {
@@ -62,15 +69,57 @@ impl Look<'_> {
         if !self.has(account).await? {
             return Ok(Vec::new());
         }
-        let own = [rights::own(), rights::member_secrets()].concat();
+        let mut own = [rights::own(), rights::member_secrets()].concat();
+        if self.keeps_certificates().await? {
+            own.extend(rights::certificates());
+        }
         let mut lacking: Vec<_> = self.lacks(account, &rights::cluster(), None).await?.into_iter().collect();
         lacking.extend(self.lacks(account, &own, Some(self.namespace)).await?);
         let sick = |says| Finding::sick("rights", says, RIGHTS);
         let mut found: Vec<_> = lacking.into_iter().map(sick).collect();
+        found.extend(self.templates(account).await?);
         if found.is_empty() {
             found.push(Finding::well("rights", "the hub's account has its own"));
         }
         Ok(found)
+    }
+
+    /// Whether the hub's account may read what policies select. What else it may read is for its administrator to choose.
+    async fn templates(&self, account: Account<'_>) -> Result<Vec<Finding>> {
+        let served = discover(self.client).await.context("failed to ask the API server for its kinds")?;
+        let mut found = Vec::new();
+        for (kind, policy) in self.selected().await? {
+            // One that is not served yet the policy itself tells of.
+            let Some(version) = served.preferred(&kind) else { continue };
+            let rule = rights::template(&version.resource);
+            let lacking = self.lacks(account, &[rule], None).await?;
+            let says = lacking.map(|lacking| format!("{lacking}, which {policy} selects"));
+            found.extend(says.map(|says| Finding::sick("rights", says, TEMPLATES)));
+        }
+        Ok(found)
+    }
+
+    /// The kinds that policies select, each with a policy that does.
+    async fn selected(&self) -> Result<BTreeMap<GroupKind, String>> {
+        let own = Api::<PropagationPolicy>::all(self.client.clone());
+        let wide = Api::<ClusterPropagationPolicy>::all(self.client.clone());
+        let all = ListParams::default();
+        let (own, wide) =
+            tokio::try_join!(own.list(&all), wide.list(&all)).context("failed to list the policies")?;
+        let policies = own.items.iter().map(|it| (&it.metadata, &it.spec));
+        let policies = policies.chain(wide.items.iter().map(|it| (&it.metadata, &it.spec)));
+        let mut kinds = BTreeMap::new();
+        for (metadata, spec) in policies {
+            for selector in &spec.resource_selectors {
+                let kind = GroupKind::new(&selector.api_version, &selector.kind);
+                kinds.entry(kind).or_insert_with(|| {
+                    let key = PolicyKey::of(metadata);
+                    let of = if key.namespace.is_some() { "" } else { "Cluster" };
+                    format!("{of}PropagationPolicy {key}")
+                });
+            }
+        }
+        Ok(kinds)
     }
 
     /// Tries out whether a mistake is refused: a dry run, so nothing comes of it.
@@ -180,7 +229,86 @@ fn of_member(cluster: &Cluster) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use k8s_openapi::ByteString;
+    use kube::client::Body;
+    use serde_json::Value;
+
     use super::*;
+    use crate::webhook::{authority::Authority, configuration, rotation};
+
+    /// An authority of its own, as PEM.
+    fn authority(number: u64) -> Value {
+        json!(ByteString(Authority::new(number, 0, 1_000_000).unwrap().certificate.into_bytes()))
+    }
+
+    /// A hub with a policy for Deployments, whose account may do all but what is refused; the API server knows its webhook by these.
+    fn hub(refused: fn(&str, &str) -> bool, own: &Value, known: &Value) -> Client {
+        let kind = json!({ "group": "apps", "version": "v1", "kind": "Deployment" });
+        let deployments = json!({ "resource": "deployments", "responseKind": kind, "scope": "Namespaced",
+            "singularResource": "deployment", "verbs": ["get", "list", "watch"] });
+        let apps = json!({ "metadata": { "name": "apps" }, "versions": [{ "version": "v1", "resources": [deployments] }] });
+        let selectors = json!([{ "apiVersion": "apps/v1", "kind": "Deployment" }]);
+        let policy = json!({ "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": { "namespace": "shop", "name": "p" }, "spec": { "resourceSelectors": selectors } });
+        let webhook = json!({ "name": "a.b.c", "clientConfig": { "caBundle": known }, "sideEffects": "None",
+            "admissionReviewVersions": ["v1"] });
+        let secret = json!({ "metadata": { "name": rotation::SECRET }, "data": { "ca.crt": own } });
+        let answers = move |path: &str, body: &Value| match path.rsplit('/').next().unwrap_or_default() {
+            "api" => json!({ "metadata": {}, "items": [] }),
+            "apis" => json!({ "metadata": {}, "items": [apps] }),
+            "propagationpolicies" => json!({ "metadata": {}, "items": [policy] }),
+            "clusterpropagationpolicies" => json!({ "metadata": {}, "items": [] }),
+            "subjectaccessreviews" => {
+                let text =
+                    |of: &str| body["spec"]["resourceAttributes"][of].as_str().unwrap_or_default().to_owned();
+                let allowed = !refused(&text("verb"), &text("resource"));
+                json!({ "metadata": {}, "spec": {}, "status": { "allowed": allowed } })
+            }
+            configuration::NAME => json!({ "metadata": {}, "webhooks": [webhook] }),
+            rotation::SECRET => secret.clone(),
+            _ => json!({ "metadata": { "name": object::HUB } }),
+        };
+        let answer = move |request: Request<Body>| {
+            let answers = answers.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = serde_json::from_slice(&body.collect_bytes().await?).unwrap_or_default();
+                let answer = answers(head.uri.path(), &body).to_string();
+                Ok::<_, kube::Error>(Response::new(Body::from(answer.into_bytes())))
+            }
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    async fn rights_of(client: &Client) -> Vec<String> {
+        let found = Look::new(client, "tombolo-system").own_rights().await.unwrap();
+        found.into_iter().map(|finding| finding.says).collect()
+    }
+
+    #[tokio::test]
+    async fn a_right_to_its_own_certificates_is_missed_only_where_it_keeps_them() {
+        let (one, two) = (authority(1), authority(2));
+        let no_update = |verb: &str, resource: &str| verb == "update" && resource == "secrets";
+        let lacks =
+            "ServiceAccount tombolo-system/tombolo-hub may not update secrets in namespace tombolo-system";
+        assert_eq!(rights_of(&hub(no_update, &one, &one)).await, [lacks]);
+        // Before the first is published.
+        assert_eq!(rights_of(&hub(no_update, &one, &Value::Null)).await, [lacks]);
+        // Others are brought since.
+        assert_eq!(rights_of(&hub(no_update, &one, &two)).await, ["the hub's account has its own"]);
+    }
+
+    #[tokio::test]
+    async fn a_right_to_read_what_a_policy_selects_is_missed() {
+        let one = authority(1);
+        let found =
+            rights_of(&hub(|verb, resource| (verb, resource) == ("watch", "deployments"), &one, &one)).await;
+        let lacks = "ServiceAccount tombolo-system/tombolo-hub may not watch deployments of apps, which PropagationPolicy shop/p selects";
+        assert_eq!(found, [lacks]);
+        let found = rights_of(&hub(|_, resource| resource == "daemonsets", &one, &one)).await;
+        assert_eq!(found, ["the hub's account has its own"], "nobody selects these");
+    }
 
     #[test]
     fn a_member_is_as_well_as_the_hub_says() {

@@ -70,6 +70,23 @@ impl Look<'_> {
         Ok(judge(&what, there.as_ref(), clock::seconds()))
     }
 
+    /// Whether the hub keeps its certificates itself. It may have done so once, and now others are brought: then the API server knows the
+    /// webhook by these.
+    pub(super) async fn keeps_certificates(&self) -> Result<bool> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), self.namespace);
+        let own = match secrets.get_opt(rotation::SECRET).await {
+            Err(kube::Error::Api(status)) if status.is_forbidden() => None,
+            secret => secret.with_context(|| format!("failed to read Secret {}", rotation::SECRET))?,
+        };
+        let own = own.map(|secret| secret.data.unwrap_or_default().remove("ca.crt").unwrap_or_default());
+        let Some(own) = own else { return Ok(false) };
+        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
+        let there = configurations.get_opt(configuration::NAME).await;
+        let there =
+            there.with_context(|| format!("failed to read the configuration {}", configuration::NAME))?;
+        Ok(is_known_by(there.as_ref(), &own.0))
+    }
+
     /// How long the certificate lasts that the webhook shows, where it is in a Secret that may be read.
     pub(super) async fn certificate(&self) -> Result<Vec<Finding>> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), self.namespace);
@@ -111,6 +128,16 @@ fn judge<K: Configuration>(what: &str, there: Option<&K>, now: i64) -> Option<Fi
     let bundles = calls.iter().filter_map(|call| newest(&call.ca_bundle.as_ref()?.0));
     let first = bundles.min_by_key(|validity| validity.until)?;
     ending(&format!("{what}: its authority's certificate"), first, now)
+}
+
+/// Whether the API server knows the webhook by one of these authorities, or by none at all yet.
+fn is_known_by<K: Configuration>(there: Option<&K>, authorities: &[u8]) -> bool {
+    let all =
+        |pem: &[u8]| Pem::iter_from_buffer(pem).filter_map(Result::ok).map(|pem| pem.contents).collect();
+    let own: Vec<_> = all(authorities);
+    let mut known =
+        there.iter().flat_map(|there| there.calls()).filter_map(|call| call.ca_bundle.as_ref()).peekable();
+    known.peek().is_none() || known.any(|bundle| all(&bundle.0).iter().any(|one| own.contains(one)))
 }
 
 /// How long the certificates of a PEM text are valid, in their order.

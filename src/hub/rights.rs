@@ -5,6 +5,7 @@
 //! so that none comes back while the chart is uninstalled.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::api::ApiResource;
 
 use crate::{
     api::names::object,
@@ -62,6 +63,16 @@ pub fn certificates() -> Vec<PolicyRule> {
 /// What it may do where the Secrets of members are.
 pub fn member_secrets() -> Vec<PolicyRule> {
     vec![rule(&("", &[SECRETS], READ), &[])]
+}
+
+/// Reading objects of a kind, so that they can be propagated.
+pub fn template(kind: &ApiResource) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![kind.group.clone()]),
+        resources: Some(vec![kind.plural.clone()]),
+        verbs: READ.iter().map(|verb| (*verb).to_owned()).collect(),
+        ..PolicyRule::default()
+    }
 }
 
 /// Reading what is usually propagated: all that `tombolo join --grant workloads` lets it write in members, Secrets aside.
