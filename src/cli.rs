@@ -203,6 +203,21 @@ mod tests {
     }
 
     #[test]
+    fn every_time_to_wait_is_taken_with_and_without_a_unit() {
+        for line in [
+            "check --connectivity --pod-timeout",
+            "check --connectivity --dial-timeout",
+            "export serve --timeout",
+            "unjoin m --timeout",
+        ] {
+            for time in ["90", "90s", "2m"] {
+                let parsed = Cli::of(Cli::command(), format!("tombolo {line} {time}").split(' '));
+                assert!(parsed.is_ok(), "{line} {time}: {parsed:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }

@@ -7,7 +7,8 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    paint::{self, Cell, Paint, Table, Tone},
+    paint::{self, Cell, Paint, Progress, Table, Tone},
+    patience::patience,
     side::Side,
 };
 use crate::{
@@ -38,12 +39,12 @@ pub struct Args {
     /// The image of these pods; it is Tombolo's own.
     #[arg(long, value_name = "IMAGE", default_value = agent::IMAGE, requires = "connectivity")]
     image: String,
-    /// How long a pod may take to run.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "connectivity")]
-    pod_timeout: u64,
-    /// How long an answer may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "connectivity")]
-    dial_timeout: u64,
+    /// How long a pod may take to run: in seconds, or as in 90s or 2m.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience, requires = "connectivity")]
+    pod_timeout: Duration,
+    /// How long an answer may take: in seconds, or as in 2s; more than whole seconds count as one more.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience, requires = "connectivity")]
+    dial_timeout: Duration,
 }
 
 // === impl Args ===
@@ -96,8 +97,8 @@ impl Args {
         let options = connectivity::Options {
             image: self.image.clone(),
             namespace: object::NAMESPACE.to_owned(),
-            patience: Duration::from_secs(self.pod_timeout),
-            timeout: Duration::from_secs(self.dial_timeout),
+            patience: self.pod_timeout,
+            timeout: self.dial_timeout,
         };
         connectivity::dial(hub, &options, &paint::note, stop).await
     }

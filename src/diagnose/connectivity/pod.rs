@@ -70,7 +70,8 @@ impl Pods {
     /// Has a pod dial, and gives back what it says.
     pub(super) async fn dial(&self, number: usize, peers: &[Peer], options: &Options) -> Result<String> {
         let name = format!("{}-dial-{number}", self.name);
-        let timeout = format!("--timeout={}", options.timeout.as_secs());
+        // The image may be of an earlier release, which takes whole seconds only.
+        let timeout = format!("--timeout={}", options.timeout.as_millis().div_ceil(1000));
         let peers: Vec<_> = peers.iter().map(|peer| format!("--to={peer}")).collect();
         let mut arguments = vec!["dial", &timeout, "--result=/dev/termination-log"];
         arguments.extend(peers.iter().map(String::as_str));
