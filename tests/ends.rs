@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Write, pipe},
+    io::{Read, Write, pipe},
     net::TcpListener,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
@@ -70,17 +70,60 @@ fn a_plan_that_waits_for_standard_input_ends_at_ctrl_c() {
     assert_eq!(interrupted(running).signal(), Some(SIGINT));
 }
 
+/// A hub that says nothing, and a kubeconfig that leads there.
+fn silent(name: &str) -> (TcpListener, PathBuf) {
+    let hub = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+    let kubeconfig = folder(name).join("kubeconfig");
+    let server = format!("http://{}", hub.local_addr().expect("it has one"));
+    let text = format!(
+        "{{apiVersion: v1, kind: Config, current-context: hub, clusters: [{{name: hub, cluster: {{server: \"{server}\"}}}}], \
+         users: [{{name: me, user: {{}}}}], contexts: [{{name: hub, context: {{cluster: hub, user: me}}}}]}}"
+    );
+    fs::write(&kubeconfig, text).expect("a file can be written");
+    (hub, kubeconfig)
+}
+
+#[test]
+fn on_a_terminal_every_command_says_what_it_waits_for() {
+    let (hub, kubeconfig) = silent("terminal");
+    let file = folder("terminal").join("one.yaml");
+    fs::write(&file, "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}}")
+        .expect("a file can be written");
+    let plan = format!("plan -f {}", file.display());
+    let all = [
+        "status",
+        "explain svc/serve",
+        "check",
+        "join m",
+        "unjoin m",
+        "export serve",
+        "unexport serve",
+        &plan,
+    ];
+    let waiting = all.map(|line| {
+        // It lends the command a terminal.
+        let mut terminal = Command::new("script");
+        terminal.args(["--quiet", "--command", &format!("{TOMBOLO} {line}"), "/dev/null"]);
+        let terminal = terminal.env("KUBECONFIG", &kubeconfig).stdin(Stdio::null()).stdout(Stdio::piped());
+        (line, terminal.spawn().expect("it runs"))
+    });
+    for (line, mut running) in waiting {
+        let mut said = running.stdout.take().expect("it was asked for");
+        let (mut text, mut byte) = (String::new(), [0]);
+        while !text.ends_with("ing ") && said.read(&mut byte).expect("it is read") > 0 {
+            text.push(char::from(byte[0]));
+        }
+        running.kill().expect("it can be killed");
+        running.wait().expect("it ends");
+        assert!(text.starts_with("\r\u{1b}["), "{line}: {text}");
+    }
+    drop(hub);
+}
+
 #[test]
 fn what_asks_a_hub_that_says_nothing_ends_at_ctrl_c() {
     for line in [&["status"][..], &["status", "--watch"], &["check"], &["explain", "svc/serve"]] {
-        let hub = TcpListener::bind("127.0.0.1:0").expect("there are ports");
-        let kubeconfig = folder("silent").join("kubeconfig");
-        let server = format!("http://{}", hub.local_addr().expect("it has one"));
-        let text = format!(
-            "{{apiVersion: v1, kind: Config, current-context: hub, clusters: [{{name: hub, cluster: {{server: \"{server}\"}}}}], \
-             users: [{{name: me, user: {{}}}}], contexts: [{{name: hub, context: {{cluster: hub, user: me}}}}]}}"
-        );
-        fs::write(&kubeconfig, text).expect("a file can be written");
+        let (hub, kubeconfig) = silent("silent");
         let mut command = interruptible(line);
         let running = command.env("KUBECONFIG", &kubeconfig).stderr(Stdio::null()).spawn().expect("it runs");
         // From then on it waits for an answer.

@@ -52,10 +52,11 @@ pub struct Args {
 impl Args {
     /// Looks at the cluster and says what was found. Fails if anything does not work.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
-        let (client, mut found) = tokio::select! {
+        let (client, at, mut found) = tokio::select! {
             () = stop.cancelled() => bail!("it was interrupted"),
-            looked = self.look() => looked?,
+            looked = Progress::during("looking at the cluster", self.look()) => looked?,
         };
+        paint::print(&format!("looked at {at}\n"))?;
         let paint = Paint::of_stdout();
         // Before pods are started, which takes long and may fail.
         tell(&found, paint)?;
@@ -75,7 +76,8 @@ impl Args {
         }
     }
 
-    async fn look(&self) -> Result<(Client, Vec<Finding>)> {
+    /// Looks at the cluster: its client, where it is and as what it was looked at, and what was found.
+    async fn look(&self) -> Result<(Client, String, Vec<Finding>)> {
         let config = connection::config(&self.connection).await.context("failed to find the cluster")?;
         let client = client(&config, None).context("failed to set up the client")?;
         let side = Side::of(&client, self.on).await?;
@@ -89,8 +91,7 @@ impl Args {
                 ("a member", diagnose::member(&client, &self.tombolo_namespace).await)
             }
         };
-        paint::print(&format!("looked at {} as {role}\n", config.cluster_url))?;
-        Ok((client, found))
+        Ok((client, format!("{} as {role}", config.cluster_url), found))
     }
 
     async fn dial(&self, hub: &Client, stop: &CancellationToken) -> Result<(Vec<Pair>, Vec<Finding>)> {

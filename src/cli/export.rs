@@ -18,7 +18,7 @@ use kube::{
 
 use self::progress::follow;
 use super::{
-    paint::{self, say},
+    paint::{self, Progress, say},
     patience::patience,
     side::Side,
 };
@@ -119,10 +119,12 @@ fn warn(warning: &str) {
 impl Args {
     /// Exports the Service, and tells how it goes.
     pub async fn run(self) -> Result<()> {
-        let place = self.service.find().await?;
+        let place = Progress::during("asking the cluster", self.service.find()).await?;
         let patience = self.wait.then_some(self.timeout);
         match place.side {
-            Side::Hub => hub::export(&place, &self.from, &self.to).await?,
+            Side::Hub => {
+                Progress::during("asking the hub", hub::export(&place, &self.from, &self.to)).await?;
+            }
             Side::Member => {
                 ensure!(
                     self.from.is_empty() && self.to.is_empty(),
@@ -133,7 +135,7 @@ impl Args {
             }
         }
         let Some(patience) = patience else { return Ok(()) };
-        follow(&place, &self.from, &self.to, patience).await
+        Progress::during("waiting for the export", follow(&place, &self.from, &self.to, patience)).await
     }
 }
 
@@ -142,11 +144,14 @@ impl Args {
 impl UnexportArgs {
     /// Takes the export back.
     pub async fn run(self) -> Result<()> {
-        let place = self.service.find().await?;
-        match place.side {
-            Side::Hub => hub::unexport(&place).await,
-            Side::Member => place.unexport().await,
-        }
+        Progress::during("asking the cluster", async {
+            let place = self.service.find().await?;
+            match place.side {
+                Side::Hub => hub::unexport(&place).await,
+                Side::Member => place.unexport().await,
+            }
+        })
+        .await
     }
 }
 

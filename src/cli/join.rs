@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Error, Result, anyhow};
 use kube::Client;
 
-use super::paint;
+use super::paint::{self, Progress};
 use crate::{
     api::names::object,
     decide::{ids::ClusterName, select::labels},
@@ -105,7 +105,8 @@ impl Args {
         let (grant, wait) = (grant_of(&self.grants)?, self.wait);
         let ends = self.ends().await?;
         let request = self.request(grant);
-        join(&ends, &request, &say).await?;
+        let what = format!("making {} a member", request.name);
+        Progress::during(&what, join(&ends, &request, &say)).await?;
         if print {
             paint::print(&agent::yaml(&agent::manifests(&request.agent_image))?)?;
         }
@@ -113,7 +114,9 @@ impl Args {
         if let Err(why) = report::running(&ends.hub, &request.hub_namespace).await? {
             say(&format!("{name} joined; no hub runs ({why}): it is ready when one does"));
         } else if wait {
-            say(&match report::ready(&ends.hub, name.as_str(), PATIENCE).await? {
+            let what = format!("waiting until the hub says that {name} is ready");
+            let ready = report::ready(&ends.hub, name.as_str(), PATIENCE);
+            say(&match Progress::during(&what, ready).await? {
                 Ok(()) => format!("{name} joined and is ready"),
                 Err(why) => format!("{name} joined; the hub has not reported that it is ready yet: {why}"),
             });

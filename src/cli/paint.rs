@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     env,
     io::{self, ErrorKind, IsTerminal, Write},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -62,9 +63,13 @@ pub struct Table {
 pub struct Progress {
     began: Instant,
     terminal: bool,
-    shown: bool,
 }
 
+/// Whether a [`Progress`] is to be seen on the terminal: what is printed next takes its place.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Goes to the beginning of a terminal's line and clears it.
+const ERASE: &str = "\r\x1b[K";
 /// As long as somebody waits without asking.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -73,18 +78,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Progress {
     /// Begins to count.
     pub fn new() -> Self {
-        Self { began: Instant::now(), terminal: io::stderr().is_terminal(), shown: false }
+        Self { began: Instant::now(), terminal: io::stderr().is_terminal() }
     }
 
-    /// Does something, and says what it is about if it takes long.
+    /// Does something, and says what it is about whenever nothing is heard of it for long.
     pub async fn during<T>(text: &str, work: impl Future<Output = T>) -> T {
         let mut progress = Self::new();
         let mut work = std::pin::pin!(work);
-        match tokio::time::timeout(PATIENCE, &mut work).await {
-            Ok(done) => done,
-            Err(_) => {
-                progress.say(text);
-                work.await
+        loop {
+            match tokio::time::timeout(PATIENCE, &mut work).await {
+                Ok(done) => return done,
+                Err(_) => progress.say(text),
             }
         }
     }
@@ -92,16 +96,14 @@ impl Progress {
     /// What it is about now, in place of what it said before.
     pub fn say(&mut self, text: &str) {
         if self.terminal && self.began.elapsed() >= PATIENCE {
-            draw(&format!("\r\x1b[K{}", shortened(text, WIDTH - 1)));
-            self.shown = true;
+            draw(&format!("{ERASE}{}", shortened(text, WIDTH - 1)));
+            SHOWN.store(true, Ordering::Relaxed);
         }
     }
 
     /// Takes back what it said.
     pub fn done(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            draw("\r\x1b[K");
-        }
+        erase();
     }
 }
 
@@ -291,6 +293,7 @@ pub fn yaml(value: &impl Serialize) -> Result<String> {
 
 /// Prints a text. Whoever reads may stop reading: then there is nobody to print for, which is told by false.
 pub fn print(text: &str) -> Result<bool> {
+    erase();
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -310,6 +313,7 @@ pub fn say_in(tone: Tone, line: &str) {
 
 /// The same beside what is printed.
 pub fn note(line: &str) {
+    erase();
     draw(&format!("{line}\n"));
 }
 
@@ -318,6 +322,13 @@ pub fn warn(warning: &str) {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if TOLD.lock().insert(warning.to_owned()) {
         note(&format!("Warning: {warning}"));
+    }
+}
+
+/// Takes back what a [`Progress`] said, if it is to be seen.
+fn erase() {
+    if SHOWN.swap(false, Ordering::Relaxed) {
+        draw(ERASE);
     }
 }
 
@@ -368,6 +379,15 @@ mod tests {
         assert_eq!(wrapped("one two", Some(9), 4, 2), "one\n  two", "it begins further right");
         assert_eq!(wrapped("one two", None, 0, 2), "one two");
         assert_eq!(wrapped("averyverylongword x", Some(5), 0, 2), "averyverylongword\n  x");
+    }
+
+    #[test]
+    fn what_is_printed_takes_the_place_of_what_a_command_is_about() {
+        let began = Instant::now().checked_sub(PATIENCE).unwrap();
+        let mut progress = Progress { began, terminal: true };
+        progress.say("asking");
+        print("").unwrap();
+        assert!(!SHOWN.load(Ordering::Relaxed));
     }
 
     #[test]

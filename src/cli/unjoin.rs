@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    paint::{Tone, say, say_in},
+    paint::{Progress, Tone, say, say_in},
     patience::patience,
     target::HubFlags,
 };
@@ -57,9 +57,13 @@ impl Args {
     pub async fn run(self) -> Result<()> {
         let (hub, _) = self.hub.connect().await?;
         let clusters: Api<Cluster> = Api::all(hub.clone());
-        let cluster = self.find(&clusters).await?;
-        let cluster = self.delete(&clusters, cluster).await?;
-        self.follow(&hub, &clusters, cluster).await
+        let cluster = Progress::during("asking the hub", async {
+            let cluster = self.find(&clusters).await?;
+            self.delete(&clusters, cluster).await
+        });
+        let cluster = cluster.await?;
+        let what = format!("waiting until the hub has left {}", self.name);
+        Progress::during(&what, self.follow(&hub, &clusters, cluster)).await
     }
 
     async fn find(&self, clusters: &Api<Cluster>) -> Result<Cluster> {
