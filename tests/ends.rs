@@ -84,6 +84,34 @@ fn silent(name: &str) -> (TcpListener, PathBuf) {
 }
 
 #[test]
+fn what_only_a_hub_knows_is_not_asked_of_a_member() {
+    let (member, kubeconfig) = silent("member");
+    let groups = r#"{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "multicluster.x-k8s.io", "versions": []}]}"#;
+    thread::spawn(move || {
+        for mut asked in member.incoming().flatten() {
+            let _asked = asked.read(&mut [0; 4096]);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+            let _answered = write!(asked, "{head}\r\nContent-Length: {}\r\n\r\n{groups}", groups.len());
+        }
+    });
+    let file = folder("member").join("one.yaml");
+    fs::write(&file, "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}}")
+        .expect("a file can be written");
+    let file = file.to_str().expect("it is text");
+    for line in [&["status"][..], &["explain", "svc/serve"], &["plan", "-f", file], &["unjoin", "m"]] {
+        let mut command = Command::new(TOMBOLO);
+        let ended = command.args(line).env("KUBECONFIG", &kubeconfig).output().expect("it runs");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{line:?}: {said}");
+        assert!(
+            said.contains("context hub (http://127.0.0.1:") && said.contains("is no hub"),
+            "{line:?}: {said}"
+        );
+        assert!(said.contains("--hub-context"), "{line:?}: {said}");
+    }
+}
+
+#[test]
 fn on_a_terminal_every_command_says_what_it_waits_for() {
     let (hub, kubeconfig) = silent("terminal");
     let file = folder("terminal").join("one.yaml");
