@@ -255,10 +255,9 @@ mod tests {
             "admissionReviewVersions": ["v1"] });
         let secret = json!({ "metadata": { "name": rotation::SECRET }, "data": { "ca.crt": own } });
         let answers = move |path: &str, body: &Value| match path.rsplit('/').next().unwrap_or_default() {
-            "api" => json!({ "metadata": {}, "items": [] }),
+            "api" | "clusterpropagationpolicies" => json!({ "metadata": {}, "items": [] }),
             "apis" => json!({ "metadata": {}, "items": [apps] }),
             "propagationpolicies" => json!({ "metadata": {}, "items": [policy] }),
-            "clusterpropagationpolicies" => json!({ "metadata": {}, "items": [] }),
             "subjectaccessreviews" => {
                 let text =
                     |of: &str| body["spec"]["resourceAttributes"][of].as_str().unwrap_or_default().to_owned();
