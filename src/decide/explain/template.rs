@@ -19,7 +19,7 @@ use crate::{
         ids::ClusterName,
         placement::Exclusion,
         policies::{Candidate, PolicyKey, Propagation, Verdict, never},
-        world::{Assignment, Held, Template, World, on_its_way},
+        world::{Assignment, Held, Share, Template, World, on_its_way},
     },
 };
 
@@ -191,7 +191,7 @@ fn clusters(read: &Read, key: &ObjectKey, placing: &Placing, findings: &mut Vec<
             continue;
         };
         let finding = if let Some(why) = placing.assignment.held_back(member) {
-            held_back(placing, &why)
+            held_back(placing, share, &why)
         } else if let Some(since) = read.silence(name) {
             dead(name, &since)
         } else {
@@ -214,7 +214,10 @@ fn clusters(read: &Read, key: &ObjectKey, placing: &Placing, findings: &mut Vec<
     rows
 }
 
-fn held_back(placing: &Placing, why: &str) -> Finding {
+fn held_back(placing: &Placing, share: &Share, why: &str) -> Finding {
+    if share.held_back.as_deref() == Some(why) {
+        return Finding::not_well(why, "explain that one for the way out");
+    }
     let policy = placing.policy.as_ref().map(shown).unwrap_or_default();
     let way_out = if placing.assignment.waits.is_some() {
         "create them, or take them out of spec.dependentOverrides"

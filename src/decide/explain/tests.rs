@@ -223,6 +223,25 @@ fn what_is_held_back_says_by_what() {
 }
 
 #[test]
+fn what_is_held_back_with_what_names_it_says_with_what() {
+    let mut read = read(&["member1"]);
+    read.add_template(config_map("one"));
+    let pods = json!({ "containers": [{ "name": "c", "envFrom": [{ "configMapRef": { "name": "one" } }] }] });
+    read.add_template(with(
+        config_map("web"),
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "spec": { "template": { "spec": pods } } }),
+    ));
+    let selects = json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" }]);
+    let says = json!({ "spec": { "resourceSelectors": selects, "propagateDeps": true, "suspension": { "dispatching": true } } });
+    add(&mut read, [with(policy("p", "web", &["member1"]), says)]);
+    assert_eq!(
+        of_config_map(&read).headline(),
+        "ConfigMap shop/one is not well: Deployment.apps shop/web, which names it, is held back: its policy is \
+         suspended; explain that one for the way out"
+    );
+}
+
+#[test]
 fn a_members_refusal_is_told_in_its_own_words() {
     let mut read = read(&["member1"]);
     read.add_template(config_map("one"));

@@ -1,7 +1,7 @@
 //! Which clusters a template is assigned to, and by which policy.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
@@ -53,6 +53,8 @@ pub struct Share {
     pub delete_with_policy: bool,
     /// What happens to an object of the same name that is there already.
     pub conflict_resolution: ConflictResolution,
+    /// Why nothing is written there for now though its own policy would let it: all that bring it there are held back.
+    pub held_back: Option<String>,
 }
 
 // === impl World ===
@@ -198,6 +200,7 @@ impl World {
                 preserve: says.preserve_resources_on_deletion,
                 delete_with_policy: says.delete_with_policy,
                 conflict_resolution: says.conflict_resolution.clone(),
+                held_back: None,
             };
             assignment.targets.insert(cluster, share);
         }
@@ -243,22 +246,34 @@ impl World {
 
     /// Adds the clusters of those that name it, where their policies want what they name to go along.
     fn add_dependents(&self, key: &ObjectKey, assignment: &mut Assignment) {
+        let mut brought: BTreeMap<&ClusterName, Share> = BTreeMap::new();
         for dependent in self.dependents.get(key).into_iter().flatten() {
             let Some(theirs) = self.assigned.get(dependent) else { continue };
-            let Some(says) = theirs.says.as_ref().filter(|says| says.propagate_deps) else { continue };
-            for (cluster, share) in &theirs.targets {
-                assignment.targets.entry(cluster.clone()).or_insert_with(|| Share {
-                    replicas: None,
-                    dependency: true,
-                    ..share.clone()
-                });
+            if theirs.says.as_ref().is_none_or(|says| !says.propagate_deps) {
+                continue;
             }
-            if assignment.says.is_none() {
-                // As long as the one is held back, so is the other.
-                assignment.says = Some(says.clone());
-                assignment.waits.clone_from(&theirs.waits);
+            for (cluster, share) in &theirs.targets {
+                let held_back = theirs.held_back_in(cluster).map(|why| held_back_with(dependent, &why));
+                let along = Share { replicas: None, dependency: true, held_back, ..share.clone() };
+                match brought.entry(cluster) {
+                    Entry::Vacant(entry) => drop(entry.insert(along)),
+                    Entry::Occupied(mut entry) => entry.get_mut().join(along),
+                }
             }
         }
+        for (cluster, share) in brought {
+            // Where its own policy places it, that alone counts.
+            assignment.targets.entry(cluster.clone()).or_insert(share);
+        }
+    }
+
+    /// Why a copy that is there for others stays where it is though nothing brings it there any more: something that names it is held back
+    /// in that cluster, and what that has there stays as it is.
+    pub(super) fn stays_with(&self, cluster: &ClusterName, key: &ObjectKey) -> Option<String> {
+        self.dependents.get(key).into_iter().flatten().find_map(|dependent| {
+            let why = self.assigned.get(dependent)?.held_back_in(cluster)?;
+            Some(held_back_with(dependent, &why))
+        })
     }
 
     /// The policy by which a cluster has its share of an object: its own, or that of whatever names it there.
@@ -415,6 +430,12 @@ pub(super) fn may_name(kind: &GroupKind) -> bool {
 impl Assignment {
     /// Why nothing is written to a cluster for now.
     pub fn held_back(&self, member: &Member) -> Option<String> {
+        let share = || self.targets.get(&member.name)?.held_back.clone();
+        self.held_back_in(&member.name).or_else(share)
+    }
+
+    /// Why its own policy lets nothing be written to a cluster for now.
+    fn held_back_in(&self, cluster: &ClusterName) -> Option<String> {
         if let Some(waits) = &self.waits {
             return Some(waits.clone());
         }
@@ -425,9 +446,30 @@ impl Assignment {
         let names = suspension.dispatching_on_clusters.iter().flat_map(|some| &some.cluster_names);
         let mut patterns = names.filter_map(|name| Pattern::parse(name).ok());
         patterns
-            .any(|pattern| pattern.matches(member.name.as_str()))
+            .any(|pattern| pattern.matches(cluster.as_str()))
             .then(|| "its policy is suspended for this cluster".to_owned())
     }
+}
+
+// === impl Share ===
+
+impl Share {
+    /// Adds what another that brings the object to the same cluster says of it. Whichever does more to what is there yields: it is held back
+    /// only if all are, stays if any wants that, and writes over a user's object only if all would. (Karmada's first and second are
+    /// likewise, but there one `Overwrite` is enough, so that a policy which says `Abort` has objects written over.)
+    fn join(&mut self, other: Self) {
+        self.held_back = self.held_back.take().filter(|_| other.held_back.is_some());
+        self.preserve |= other.preserve;
+        self.delete_with_policy &= other.delete_with_policy;
+        if other.conflict_resolution != ConflictResolution::Overwrite {
+            self.conflict_resolution = other.conflict_resolution;
+        }
+    }
+}
+
+/// What is said of an object while something that names it is held back.
+fn held_back_with(dependent: &ObjectKey, why: &str) -> String {
+    format!("{dependent}, which names it, is held back: {why}")
 }
 
 /// What a policy waits for: overrides that it names and that are not there.

@@ -157,6 +157,9 @@ impl World {
         if !held.dependency {
             return Desired::Absent(Absence::Elsewhere);
         }
+        if let Some(why) = self.stays_with(cluster, key) {
+            return Desired::HeldBack(why);
+        }
         if self.may_be_needed(cluster, key) {
             return MAY_BE_NAMED;
         }
@@ -345,6 +348,7 @@ impl Share {
             preserve: held.preserve,
             delete_with_policy: held.delete_with_policy,
             conflict_resolution: ConflictResolution::Abort,
+            held_back: None,
         }
     }
 }

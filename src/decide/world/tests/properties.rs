@@ -33,7 +33,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => (0..3usize, any::<bool>(), prop::bool::weighted(0.2)).prop_map(|(name, tainted, leaving)| Event::Cluster { name, tainted, leaving }),
         1 => (0..3usize).prop_map(Event::NoCluster),
-        4 => (0..3usize, 0..5usize, clusters(), 0..6usize).prop_map(|(name, form, clusters, more)| Event::Policy { name, form, clusters, more }),
+        4 => (0..3usize, 0..6usize, clusters(), 0..8usize).prop_map(|(name, form, clusters, more)| Event::Policy { name, form, clusters, more }),
         2 => (0..3usize).prop_map(Event::NoPolicy),
         1 => clusters().prop_map(|clusters| Event::Override { clusters }),
         1 => Just(Event::NoOverride),
@@ -54,6 +54,7 @@ fn some_policy(name: usize, form: usize, clusters: &[usize], more: usize) -> Pro
         0 => all_of("ConfigMap"),
         1 => all_of("Deployment"),
         4 => all_of(UNREAD),
+        5 => json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "x" }]),
         2 => json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "x" }]),
         _ => {
             json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "labelSelector": { "matchLabels": { "l": "1" } } }])
@@ -69,6 +70,12 @@ fn some_policy(name: usize, form: usize, clusters: &[usize], more: usize) -> Pro
             json!({ "spec": { "placement": { "spreadConstraints": [{ "spreadByField": "cluster", "minGroups": 1, "maxGroups": 1 }] } } })
         }
         4 => json!({ "spec": { "preserveResourcesOnDeletion": true } }),
+        5 => {
+            json!({ "spec": { "propagateDeps": true, "dependentOverrides": ["o"], "conflictResolution": "Overwrite" } })
+        }
+        6 => {
+            json!({ "spec": { "propagateDeps": true, "suspension": { "dispatchingOnClusters": { "clusterNames": ["b"] } } } })
+        }
         _ => json!({}),
     };
     policy(["p", "q", "r"][name], selectors, on(&names(clusters)), extra)
