@@ -212,13 +212,20 @@ fn absent(key: &ObjectKey, why: Absence, observed: &Observed) -> Action {
         Absence::NoTemplate | Absence::NamedByNone => held.preserve,
         _ => false,
     };
-    let let_go = stays || observed.adopted || (cascades(&key.kind) && !held.delete_with_policy);
+    let let_go = stays || observed.adopted || is_spared(key, why, held.delete_with_policy);
     let unless_preserved = matches!(why, Absence::NoTemplate | Absence::NamedByNone);
     Action::Remove(Removal { why, certain, let_go, unless_preserved, uid: observed.uid.clone() })
 }
 
+/// Whether an object stays since its deletion would take others with it, users' among them. That its policy asked to be followed is about the
+/// policy's end: where a cluster leaves, nobody asked for what is in there.
+pub(in crate::decide) fn is_spared(key: &ObjectKey, why: Absence, goes_with_policy: bool) -> bool {
+    let leaves = matches!(why, Absence::Leaving | Absence::LeavingBehindNothing);
+    cascades(&key.kind) && (leaves || !goes_with_policy)
+}
+
 /// Whether the deletion of such an object takes others with it.
-pub(in crate::decide) fn cascades(kind: &GroupKind) -> bool {
+fn cascades(kind: &GroupKind) -> bool {
     matches!(
         (&*kind.group, &*kind.kind),
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")

@@ -223,6 +223,18 @@ fn what_takes_others_along_is_let_go_unless_that_was_asked_for() {
     }
 }
 
+#[test]
+fn what_takes_others_along_is_let_go_where_a_cluster_leaves_whatever_was_asked_for() {
+    for kind in ["Namespace", "CustomResourceDefinition"] {
+        for why in [Absence::Leaving, Absence::LeavingBehindNothing] {
+            assert!(removal(kind, why, |_| {}).let_go, "{kind}");
+            let asked = annotate(annotation::ON_POLICY_DELETION, annotation::ON_POLICY_DELETION_DELETE);
+            assert!(removal(kind, why, asked).let_go, "its policy spoke of itself: {kind}, {why:?}");
+        }
+    }
+    assert!(!removal("ConfigMap", Absence::LeavingBehindNothing, |_| {}).let_go);
+}
+
 /// Judges what somebody else made, with some data.
 fn take(overwrite: bool, data: Value, change: impl FnOnce(&mut ObjectMeta)) -> Result<Action, String> {
     let wanted = wanted("ConfigMap", overwrite);

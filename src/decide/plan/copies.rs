@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CopyAction, CopyChange, Hub, Named, differences, shown};
 use crate::decide::{
-    action::cascades,
+    action::is_spared,
     copy::ObjectKey,
     ids::ClusterName,
     world::{Absence, Desired, Held, World},
@@ -87,7 +87,7 @@ fn change(
         (_, Desired::Present(_)) => (CopyAction::Create, Vec::new(), by),
         (Desired::Present(old), Desired::Absent(why)) => {
             let kept = old.is_preserved() && matches!(why, Absence::NoTemplate | Absence::NamedByNone);
-            let cascading = cascades(&key.kind) && !old.goes_with_policy();
+            let cascading = is_spared(key, *why, old.goes_with_policy());
             let action = if kept || cascading || *why == Absence::Leaving {
                 CopyAction::LetGo
             } else {

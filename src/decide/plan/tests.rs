@@ -239,6 +239,24 @@ fn a_cluster_that_is_deleted_lets_its_copies_go_and_takes_part_in_no_service_any
 }
 
 #[test]
+fn a_cluster_whose_copies_are_to_be_deleted_keeps_its_namespaces() {
+    let leaving = with(
+        cluster("member2"),
+        json!({ "metadata": { "annotations": { "tombolo.dev/delete-copies": "true" } } }),
+    );
+    let annotations = json!({ "tombolo.dev/on-policy-deletion": "delete" });
+    let mut placing = with(
+        policy("p", &["ConfigMap one", "Namespace shop"], &["member2"]),
+        json!({ "kind": "ClusterPropagationPolicy", "metadata": { "annotations": annotations } }),
+    );
+    placing["metadata"]["namespace"].take();
+    let namespace =
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop", "uid": "1" } });
+    let plan = deleted(&[leaving.clone(), config_map("a"), placing, namespace], &leaving);
+    assert_eq!(copies(&plan), ["member2: Delete ConfigMap shop/one", "member2: LetGo Namespace shop"]);
+}
+
+#[test]
 fn a_definition_takes_its_objects_along_on_the_hub_only() {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
