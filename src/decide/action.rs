@@ -51,6 +51,8 @@ pub struct Observed {
     owners: u64,
     /// Somebody scales it.
     scaled: bool,
+    /// It was made by us, but not as a copy.
+    made: bool,
     /// Of a CustomResourceDefinition: how new it says it is.
     release: Release,
 }
@@ -159,7 +161,9 @@ pub fn taking_over(
         return Ok(Action::Leave("the cluster has a newer one: it stays as it is".to_owned()));
     }
     let others = matches!(observed.ownership, Ownership::OtherHub(_));
-    if !others && copy::says_all(live, &adopted.body) {
+    // One that the hub made for what is in it is nobody else's, and was given what the hub's own said then.
+    let made = observed.made && is_namespace(&key.kind);
+    if !others && (made || copy::says_all(live, &adopted.body)) {
         return Ok(Action::Apply(adopted, observed.resource_version.clone()));
     }
     if wanted.conflict_resolution == ConflictResolution::Overwrite {
@@ -232,6 +236,10 @@ fn cascades(kind: &GroupKind) -> bool {
     )
 }
 
+fn is_namespace(kind: &GroupKind) -> bool {
+    kind.group.is_empty() && &*kind.kind == "Namespace"
+}
+
 /// Whether what is wanted is older than what is there, by the marks of the Multi-Cluster Services API's CRDs.
 fn is_older(body: &Value, observed: &Observed) -> bool {
     let labels = body.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
@@ -281,6 +289,7 @@ impl Observed {
             settled: None,
             managed: Some(serde_json::to_string(entries).unwrap_or_default().into()),
             scaled: copy::scaled(entries),
+            made: copy::made(entries),
             release: Release::of(metadata.labels.as_ref()),
         }
     }

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 pub use self::{
     deps::{NAMED, dependencies, may_be_named},
-    managed::{CREATE_ONLY, MANAGER, covers, holds, let_go, listing, ours, says_all, scaled},
+    managed::{CREATE_ONLY, MANAGER, covers, holds, let_go, listing, made, ours, says_all, scaled},
     origin::{FORMAT, Origin, Ownership, ownership},
     render::{
         Rendered, Stamps, completions, hash, leave_replicas, render, replicas, retains_replicas,

@@ -235,6 +235,30 @@ fn what_takes_others_along_is_let_go_where_a_cluster_leaves_whatever_was_asked_f
     assert!(!removal("ConfigMap", Absence::LeavingBehindNothing, |_| {}).let_go);
 }
 
+#[test]
+fn a_namespace_that_the_hub_made_for_what_is_in_it_is_taken_over_whatever_it_says_and_never_deleted() {
+    let take = |kind: &str, manager: &str, operation: &str| {
+        let live = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": "x" } });
+        let mut metadata = ObjectMeta { resource_version: Some("5".to_owned()), ..ObjectMeta::default() };
+        metadata.managed_fields =
+            serde_json::from_value(json!([{ "manager": manager, "operation": operation }])).unwrap();
+        taking_over(&key(kind), &wanted(kind, false), &live, &observed(&metadata, kind), "v1", false)
+    };
+    let Ok(Action::Apply(rendered, version)) = take("Namespace", MANAGER, "Update") else {
+        panic!("not taken")
+    };
+    assert_eq!(&*version, "5");
+    assert_eq!(rendered.body["metadata"]["annotations"][annotation::ADOPTED], "true");
+    for (kind, manager, operation) in [
+        ("Namespace", "kubectl-create", "Update"),
+        // What `tombolo` wrote at a user's request is the user's.
+        ("ConfigMap", MANAGER, "Update"),
+    ] {
+        let refused = take(kind, manager, operation).unwrap_err();
+        assert!(refused.contains("is not ours"), "{kind} by {manager}: {refused}");
+    }
+}
+
 /// Judges what somebody else made, with some data.
 fn take(overwrite: bool, data: Value, change: impl FnOnce(&mut ObjectMeta)) -> Result<Action, String> {
     let wanted = wanted("ConfigMap", overwrite);

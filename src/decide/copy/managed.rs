@@ -56,6 +56,13 @@ pub fn scaled(entries: &[ManagedFieldsEntry]) -> bool {
     entries.iter().any(|entry| entry.subresource.as_deref() == Some("scale"))
 }
 
+/// Whether we made an object outright, as a Namespace that a copy needed, and did not let go of it since.
+pub fn made(entries: &[ManagedFieldsEntry]) -> bool {
+    entries.iter().any(|entry| {
+        entry.manager.as_deref() == Some(MANAGER) && entry.operation.as_deref() == Some("Update")
+    })
+}
+
 /// Whether our entry still lists every field of the body that was applied, as far as that entry alone can tell.
 pub fn covers(fields: &Value, body: &Value) -> bool {
     lists_all(fields, &[], body)
