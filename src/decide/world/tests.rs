@@ -6,6 +6,7 @@ mod choices;
 mod dependencies;
 mod outcome;
 mod properties;
+mod rescheduling;
 
 use serde_json::json;
 
