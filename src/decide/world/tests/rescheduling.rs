@@ -38,7 +38,9 @@ fn a_cluster_that_joins_gets_what_is_placed_on_all_and_one_that_leaves_takes_not
         stage.template("Deployment", "d", deployment());
         assert!(stage.is_now("c", json!({})).contains(&"c".to_owned()));
         assert_eq!(stage.everywhere("Deployment", "d"), ["present with 10"; 3]);
-        ["a", "b", "c"].map(|name| stage.hold(name, "Deployment", "d", Held::default()));
+        for name in ["a", "b", "c"] {
+            stage.hold(name, "Deployment", "d", Held::default());
+        }
         assert!(stage.leaves("c").contains(&"c".to_owned()));
         let said = stage.everywhere("Deployment", "d");
         assert_eq!(said, ["present with 10", "present with 10", "absent: Leaving"]);
