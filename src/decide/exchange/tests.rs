@@ -9,6 +9,7 @@ mod freezes;
 mod imports;
 mod news;
 mod placement;
+mod properties;
 mod renames;
 mod silence;
 mod slices;
