@@ -164,10 +164,10 @@ impl Fleet {
                 }
             }
             Event::Template { import: true, ports, placed } => {
-                self.is_placed(true, import(*ports), placed.as_deref())
+                self.is_placed(true, import(*ports), placed.as_deref());
             }
             Event::Template { import: false, placed, .. } => {
-                self.is_placed(false, json!({}), placed.as_deref())
+                self.is_placed(false, json!({}), placed.as_deref());
             }
             Event::NoTemplate { import } => self.no_template(kind(*import), "serve"),
             Event::Work(member) => {

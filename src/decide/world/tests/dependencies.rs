@@ -197,7 +197,7 @@ fn what_a_suspended_and_another_workload_name_is_held_back_only_where_none_but_t
 #[test]
 fn what_is_suspended_for_one_cluster_holds_back_what_it_names_in_that_one_only() {
     let in_b = json!({ "spec": { "suspension": { "dispatchingOnClusters": { "clusterNames": ["b"] } } } });
-    let mut stage = shared(in_b.clone(), json!({}));
+    let mut stage = shared(in_b, json!({}));
     assert_eq!(stage.everywhere("ConfigMap", "settings"), ["present"; 3], "e brings it to b");
     stage.policy(places("e", &["c"], json!({})));
     let said = format!("{HELD_BACK} for this cluster");
