@@ -82,7 +82,7 @@ pub(crate) async fn status_and_explain_are_pictured_in_a_terminal_of_80_columns(
     }
     let browser = Browser::start().await?;
     for (name, line, word) in [
-        ("terminal-status", "status -n pictured", "member9"),
+        ("terminal-status", "status -n pictured", "not well"),
         ("terminal-explain", "explain configmap/settings -n pictured", "member9"),
     ] {
         let text = until(&format!("`tombolo {line}` tells of {word}"), PATIENCE, async || {
