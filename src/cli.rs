@@ -8,6 +8,7 @@ pub mod explain;
 pub mod export;
 pub mod join;
 pub mod list;
+pub mod members;
 pub mod paint;
 pub mod patience;
 pub mod plan;

@@ -1,4 +1,5 @@
-//! `tombolo explain KIND/NAME`: why an object of the hub is where it is, or is not. The first line names the cause.
+//! `tombolo explain KIND/NAME`: why an object of the hub is where it is, or is not. The first line names the cause. Members are asked only
+//! for a service that they may share without the hub's objects.
 
 mod kinds;
 mod read;

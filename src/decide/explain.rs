@@ -1,10 +1,12 @@
 //! Why an object of the hub is where it is, or is not: `tombolo explain`.
 //!
 //! [`Read`] is what was read of the hub, [`explain`] the only way in. It asks the same rules as the hub itself (policies,
-//! placement, merge) and adds what the hub has written on its objects, since what happens in a member only a member knows.
+//! placement, merge) and adds what the hub has written on its objects, since what happens in a member only a member knows. Members
+//! themselves are asked only for a service that they may share without the hub's objects.
 //! The first finding that is not well is the cause; it names the field and the way out.
 
 mod cluster;
+mod members;
 mod overriding;
 mod policy;
 mod read;
@@ -113,7 +115,7 @@ pub fn explain(read: &Read, subject: &Subject) -> Explanation {
         Subject::Override(key) => (overriding::shown(key), overriding::account(read, key)),
         Subject::Object(key) => match service::of_object(read, key) {
             Some(service) => (named(key), service::account(read, key, &service)),
-            None => (named(key), template::account(read, key)),
+            None => (named(key), members::account(read, key)),
         },
     };
     account.sum(object, read)

@@ -11,6 +11,7 @@ mod tests;
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use serde::Serialize;
 
+pub(in crate::decide) use self::members::TOLD;
 use self::services::said;
 pub use self::{
     members::{Found, MemberRead, MemberService},

@@ -219,6 +219,10 @@ pub(crate) async fn a_status_of_members_shows_what_they_share_without_the_hub(be
     ensure!(wide.is_none(), "a line is wider than a terminal: {wide:?}");
     let (_, without) = tombolo(&bed, &["status", "-n", &scene.namespace, "-o", "json"]).await?;
     ensure!(serde_json::from_str::<Value>(&without)?.get("services").is_none(), "{without}");
+    for what in ["service/own", "svcex/own", "svcim/own"] {
+        let shared = "(exported by member1, imported by member1 and member2)";
+        begins(&scene, what, &["members share it without any policy of the hub", shared]).await?;
+    }
     Ok(())
 }
 

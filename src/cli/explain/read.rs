@@ -12,10 +12,14 @@ use crate::{
         Cluster, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
         ServiceExport, ServiceImport, cluster, mcs, propagation, propagation::ResourceSelector,
     },
-    cli::list::{listed, somewhere},
+    cli::{
+        list::{listed, somewhere},
+        members,
+    },
     decide::{
         copy::{self, ObjectKey},
         explain::{Read, Subject},
+        ids::ServiceKey,
         policies::PolicyKey,
         select::GroupKind,
     },
@@ -148,7 +152,7 @@ impl Asked {
         Ok(())
     }
 
-    /// Reads the objects of a service, and Services of its name elsewhere.
+    /// Reads the objects of a service, and Services of its name elsewhere; where the hub does not share it, what members have of it.
     async fn read_service(&self, key: &ObjectKey, read: &mut Read) -> Result<()> {
         let (hub, version) = (&self.hub, mcs::Version::default());
         let exports: Api<ServiceExport> = Api::namespaced_with(hub.clone(), &key.namespace, &version);
@@ -165,6 +169,10 @@ impl Asked {
         let others = everywhere.map(|list| list.items).unwrap_or_default().into_iter();
         for service in others.filter(|service| service.namespace().as_deref() != Some(&*key.namespace)) {
             read.add_service(service);
+        }
+        if let Ok(service) = ServiceKey::parse(&key.namespace, &key.name) {
+            let asked = members::ask(hub, read.to_ask(&service), Some(&key.namespace)).await;
+            asked.into_iter().for_each(|member| read.add_asked(member));
         }
         Ok(())
     }

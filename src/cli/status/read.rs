@@ -3,9 +3,9 @@
 use std::{fmt::Debug, pin::Pin, time::Duration};
 
 use anyhow::{Context, Result};
-use futures::{Stream, StreamExt, future::join_all, stream};
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use kube_runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 
@@ -14,22 +14,17 @@ use crate::{
         Cluster, ClusterPropagationPolicy, PropagationPolicy, ServiceExport, ServiceImport, mcs,
         names::object,
     },
-    cli::list::{listed, somewhere, versioned},
-    decide::{
-        explain::PolicyRead,
-        overview::{Found, Listed, MemberRead},
+    cli::{
+        list::{listed, somewhere, versioned},
+        members,
     },
-    membership::member,
-    shell::client::client,
+    decide::{explain::PolicyRead, overview::Listed},
 };
 
 /// What changes within this time is shown together.
 const TOGETHER: Duration = Duration::from_millis(300);
 /// It is looked again at least as often: that a hub ceased to work is no change of an object that is watched.
 const TICK: Duration = Duration::from_secs(5);
-
-/// How long a member may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is asked for.
 pub(super) struct Asked {
@@ -50,7 +45,7 @@ pub(super) struct Changes(Pin<Box<dyn Stream<Item = ()> + Send>>);
 impl Asked {
     /// Reads it all.
     pub(super) async fn read(&self) -> Result<Listed> {
-        let Self { hub, namespace, system, members } = self;
+        let Self { hub, namespace, system, members: and_members } = self;
         let own = namespace.as_deref();
         let version = mcs::Version::default();
         let leases: Api<Lease> = Api::namespaced(hub.clone(), system);
@@ -65,32 +60,8 @@ impl Asked {
         )?;
         let mut all: Vec<_> = policies.into_iter().map(PolicyRead::from).collect();
         all.extend(wide.into_iter().map(PolicyRead::from));
-        let members = if *members {
-            Some(join_all(clusters.iter().map(|cluster| self.read_member(cluster))).await)
-        } else {
-            None
-        };
+        let members = if *and_members { Some(members::ask(hub, &clusters, own).await) } else { None };
         Ok(Listed { lease, clusters, policies: all, exports, imports, members })
-    }
-
-    /// Reads what a member has, by the hub's own credentials. That it does not answer is no failure.
-    async fn read_member(&self, cluster: &Cluster) -> MemberRead {
-        let found = match tokio::time::timeout(PATIENCE, self.ask_member(cluster)).await {
-            Ok(found) => found.map_err(|e| format!("{e:#}")),
-            Err(_) => Err(format!("it did not answer within {} s", PATIENCE.as_secs())),
-        };
-        MemberRead { name: cluster.name_any(), found }
-    }
-
-    async fn ask_member(&self, cluster: &Cluster) -> Result<Found> {
-        let config = member::config(&self.hub, cluster).await?;
-        let client = client(&config, None).context("failed to set up its client")?;
-        let (own, version) = (self.namespace.as_deref(), mcs::Version::default());
-        let (exports, imports) = tokio::try_join!(
-            listed(versioned::<ServiceExport>(&client, own, &version)),
-            listed(versioned::<ServiceImport>(&client, own, &version)),
-        )?;
-        Ok(Found { exports, imports })
     }
 }
 

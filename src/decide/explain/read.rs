@@ -19,6 +19,7 @@ use crate::{
         copy::ObjectKey,
         exchange::service_key,
         ids::{ClusterName, ServiceKey},
+        overview::MemberRead,
         policies::PolicyKey,
         view::View,
     },
@@ -42,6 +43,8 @@ pub struct Read {
     pub(super) failures: BTreeMap<ObjectKey, Vec<(Option<Timestamp>, String)>>,
     /// Objects of the same kind and name in other namespaces.
     pub(super) namesakes: BTreeMap<ObjectKey, Vec<String>>,
+    /// What members themselves have; they are asked for a service of which the hub has neither export nor import.
+    pub(super) asked: Vec<MemberRead>,
 }
 
 /// A policy as it was read.
@@ -72,6 +75,7 @@ impl Read {
             overrides: BTreeMap::new(),
             failures: BTreeMap::new(),
             namesakes: BTreeMap::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -168,6 +172,17 @@ impl Read {
     /// Takes note that an object of the same kind and name is in another namespace.
     pub fn add_namesake(&mut self, key: ObjectKey, namespace: String) {
         self.namesakes.entry(key).or_default().push(namespace);
+    }
+
+    /// Takes note of what a member itself has.
+    pub fn add_asked(&mut self, member: MemberRead) {
+        self.asked.push(member);
+    }
+
+    /// The members, if they are to be asked for a service: the hub has neither export nor import of it.
+    pub fn to_ask(&self, service: &ServiceKey) -> impl Iterator<Item = &Cluster> {
+        let own = self.exports.contains_key(service) || self.imports.contains_key(service);
+        self.clusters.values().filter(move |_| !own)
     }
 
     /// The conditions of a Cluster.

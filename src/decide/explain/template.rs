@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Account, Finding, Read, Row, State, listed, overriding,
+    Account, Finding, Read, Row, State, listed, members, overriding,
     policy::shown,
     read::{of, one_line},
     selected, service,
@@ -63,14 +63,24 @@ pub(super) fn account(read: &Read, key: &ObjectKey) -> Account {
 }
 
 fn absent(read: &Read, key: &ObjectKey) -> Account {
-    let cause = if key.namespace.is_empty() {
+    let mut cause = if key.namespace.is_empty() {
         format!("there is no {} {}", key.kind.kind, key.name)
     } else {
         format!("there is no {} {} in namespace {}", key.kind.kind, key.name, key.namespace)
     };
+    let unasked = members::unasked(read);
+    if !read.asked.is_empty() {
+        cause += ", and no member exports or imports it";
+    }
+    if !unasked.is_empty() {
+        cause += &format!(" that could be asked; {}", unasked.join("; "));
+    }
     let way_out = match read.namesakes.get(key).map(Vec::as_slice) {
         Some(namespaces @ [first, ..]) => {
             format!("there is one in namespace {}: ask with -n {first}", listed(namespaces))
+        }
+        _ if !read.asked.is_empty() && unasked.is_empty() => {
+            "create it there, or export it in a member".to_owned()
         }
         _ if service::is_part(key) => format!(
             "create it there, or see with `tombolo status --members -n {}` whether members share it without the hub",

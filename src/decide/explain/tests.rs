@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "what is made on the spot is given away")]
 
+mod members;
 mod overriding;
 mod services;
 mod shared;

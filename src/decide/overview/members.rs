@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde::Serialize;
 
 use super::{
@@ -31,6 +31,24 @@ pub struct Found {
     /// ServiceImports.
     pub imports: Vec<ServiceImport>,
 }
+
+/// A condition of a member's export.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::decide) struct Told {
+    pub(in crate::decide) condition: &'static str,
+    /// What it says where something is amiss.
+    bad: &'static str,
+    /// Who has to say something, if anybody.
+    speaker: Option<&'static str>,
+}
+
+/// The conditions of a member's export, what matters most first.
+pub(in crate::decide) const TOLD: [Told; 3] = [
+    Told { condition: condition::VALID, bad: "False", speaker: Some("its agent") },
+    Told { condition: condition::READY, bad: "False", speaker: Some("the hub") },
+    // Nobody has to say that there is none.
+    Told { condition: condition::CONFLICT, bad: "True", speaker: None },
+];
 
 /// A service that members share and of which the hub has neither export nor import.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -90,6 +108,19 @@ fn key(metadata: &kube::core::ObjectMeta) -> (String, String) {
     (namespace, name)
 }
 
+// === impl Told ===
+
+impl Told {
+    /// What is amiss, if anything is, in words.
+    pub(in crate::decide) fn amiss(self, conditions: &[Condition]) -> Option<String> {
+        match (find(conditions, self.condition), self.speaker) {
+            (Some(found), _) if found.status == self.bad => Some(one_line(&found.message)),
+            (None, Some(speaker)) => Some(format!("{speaker} has said nothing of it yet")),
+            _ => None,
+        }
+    }
+}
+
 // === impl MemberService ===
 
 impl MemberService {
@@ -100,23 +131,13 @@ impl MemberService {
         self.exported_by.push(member.to_owned());
         let (_, _, since) = place(&export.metadata);
         self.since = [self.since, since].into_iter().flatten().min();
-        for (kind, bad, speaker, into) in [
-            (condition::VALID, "False", Some("its agent"), &mut self.valid),
-            (condition::READY, "False", Some("the hub"), &mut self.ready),
-            // Nobody has to say that there is none.
-            (condition::CONFLICT, "True", None, &mut self.conflict),
-        ] {
-            let now = said(conditions, kind);
-            let words = match (find(conditions, kind), speaker) {
-                (Some(found), _) if now == bad => Some(one_line(&found.message)),
-                (None, Some(speaker)) => Some(format!("{speaker} has said nothing of it yet")),
-                _ => None,
-            };
+        for (told, into) in TOLD.iter().zip([&mut self.valid, &mut self.ready, &mut self.conflict]) {
+            let now = said(conditions, told.condition);
             // Of several members the worst counts: silence, where somebody has to speak, is worse than that all is well.
-            if first || now == bad || (*into != bad && now.is_empty() == speaker.is_some()) {
+            if first || now == told.bad || (*into != told.bad && now.is_empty() == told.speaker.is_some()) {
                 *into = now;
             }
-            if let Some(words) = words.filter(|_| self.message.is_empty()) {
+            if let Some(words) = told.amiss(conditions).filter(|_| self.message.is_empty()) {
                 self.message = format!("{member}: {words}");
             }
         }
