@@ -130,6 +130,16 @@ pub(crate) async fn values_that_make_no_sense_are_refused_in_clear_words(bed: Ar
             "apiServer.kubeconfigSecret.name: with parts=all the pods' own cluster is the hub",
         ),
         (Chart::Hub, &["webhook.url=https://hub.example"], "webhook.url: must be empty where the hub serves"),
+        (
+            Chart::Hub,
+            &["certManager.enabled=true", "certManager.issuerRef.kind=ClusterIssuer"],
+            "certManager.issuerRef.name: is required with certManager.issuerRef.kind=ClusterIssuer",
+        ),
+        (
+            Chart::Hub,
+            &["certManager.enabled=true", "certManager.issuerRef.group=issuers.example"],
+            "certManager.issuerRef.name: is required with a certManager.issuerRef.group",
+        ),
         (Chart::Hub, &["access.token=true"], "access.token: only with parts=access"),
         (
             Chart::Hub,
