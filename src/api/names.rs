@@ -265,6 +265,8 @@ pub mod reason {
     pub const PENDING: &str = "Pending";
     /// Ready=False of a ServiceExport: it was tried, in vain.
     pub const FAILED: &str = "Failed";
+    /// Ready=False of a ServiceExport: the hub exports nothing of its namespace.
+    pub const EXCLUDED: &str = "Excluded";
     /// Ready=False of a ServiceImport: the cluster has no address of a family that is wanted.
     pub const IP_FAMILY_NOT_SUPPORTED: &str = "IPFamilyNotSupported";
 

@@ -166,7 +166,9 @@ impl Exchange {
                 let valid = export.conditions.iter().find(|told| told.type_ == condition::VALID);
                 (Footing::Failed, valid.map_or(told.message, |valid| plain(&valid.message)))
             }
-            Offered::Unreadable(_) | Offered::Refused(_) => (Footing::Failed, plain(&told.message)),
+            Offered::Unreadable(_) | Offered::Refused(_) | Offered::Excluded => {
+                (Footing::Failed, plain(&told.message))
+            }
         };
         let slices = service.and_then(|service| service.sources.get(name)).into_iter().flatten();
         let (endpoints, ready) = slices

@@ -39,7 +39,7 @@ impl Exchange {
         mut seen: Option<ExportSeen>,
     ) -> Dirty {
         if !self.takes_part(key.namespace.as_str()) {
-            return Dirty::new();
+            seen = seen.map(ExportSeen::excluded);
         }
         self.judge(cluster, (Part::Exports, key), seen.as_ref().and_then(ExportSeen::refused));
         let member = self.members.entry(cluster.clone()).or_default();

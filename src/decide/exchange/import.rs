@@ -311,7 +311,7 @@ pub(super) fn kept_for(
     let exports = exchange.services.get(key).into_iter().flat_map(|service| &service.exports);
     let exports = exports.filter(|(cluster, _)| exchange.takes_part_in(view, cluster, key));
     let idle = exports.filter(|(_, export)| match export.offered {
-        Offered::Service(_) => false,
+        Offered::Service(_) | Offered::Excluded => false,
         Offered::Pending => !grounded,
         Offered::Nothing | Offered::Unreadable(_) | Offered::Refused(_) => true,
     });

@@ -65,6 +65,8 @@ pub enum Offered {
     Unreadable(Unreadable),
     /// Something that is not believed.
     Refused(Refused),
+    /// Something in a namespace that takes no part: whatever it is counts for nothing.
+    Excluded,
 }
 
 /// A ServiceImport in a member.
@@ -207,6 +209,11 @@ impl ExportSeen {
             template: None,
             conditions,
         })
+    }
+
+    /// It is in a namespace that takes no part: nothing of it is kept but that it is there.
+    pub(super) fn excluded(self) -> Self {
+        Self { offered: Offered::Excluded, template: None, ..self }
     }
 
     /// Why it is not believed, if it is not.

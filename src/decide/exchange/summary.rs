@@ -258,7 +258,8 @@ pub fn exported_since(message: &str) -> BTreeMap<&str, &str> {
 
 /// Whether there is a Service that can be exported, in all clusters together; nothing while no agent has looked.
 fn valid(exports: &[(&ClusterName, &ExportSeen)]) -> Option<Verdict> {
-    let looked = exports.iter().filter(|(_, export)| !matches!(export.offered, Offered::Pending));
+    let unlooked = |offered: &Offered| matches!(offered, Offered::Pending | Offered::Excluded);
+    let looked = exports.iter().filter(|(_, export)| !unlooked(&export.offered));
     let looked: Vec<_> = looked.collect();
     let invalid = looked.iter().filter(|(_, export)| matches!(export.offered, Offered::Nothing));
     let words = invalid.map(|(name, export)| {

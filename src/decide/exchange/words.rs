@@ -86,6 +86,12 @@ pub(super) fn ready(export: &ExportSeen) -> Verdict {
         }
         Offered::Unreadable(why) => (false, reason::FAILED, why.to_string()),
         Offered::Refused(why) => (false, reason::FAILED, why.to_string()),
+        Offered::Excluded => (
+            false,
+            reason::EXCLUDED,
+            "its namespace takes no part: it is Tombolo's own, or the hub's --excluded-namespaces have it"
+                .to_owned(),
+        ),
     };
     Verdict { condition: condition::READY, met, reason: reason.into(), message }
 }

@@ -36,6 +36,24 @@ fn b13_ready_says_that_it_waits_and_then_that_it_is_exported() {
 }
 
 #[test]
+fn an_export_in_an_excluded_namespace_says_so_itself_and_is_imported_by_nobody() {
+    let mut fleet = Fleet::of(&["a", "b"]);
+    fleet.exchange.rules = Rules { denied: globs(&["shop"]), ..rules() };
+    fleet.export_record("a", 1, Some(record::write(&ports(&[("http", 80)]))));
+    fleet.settle();
+    let ready = fleet.condition("a", "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Excluded"));
+    assert!(ready.message.contains("--excluded-namespaces"), "{}", ready.message);
+    assert!(fleet.importers().is_empty());
+    assert_eq!(fleet.settle(), 0, "and says so once");
+    fleet.exchange.rules = rules();
+    fleet.export("a", 2, ports(&[("http", 80)]));
+    fleet.settle();
+    assert_eq!(fleet.condition("a", "Ready").unwrap().reason, "Exported");
+    assert_eq!(fleet.importers(), ["a", "b"]);
+}
+
+#[test]
 fn names_that_ports_were_accepted_under_outlive_their_giver() {
     let mut fleet = Fleet::of(&["a", "b", "c"]);
     fleet.export("a", 1, ports(&[("http", 80)]));
