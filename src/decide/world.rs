@@ -7,6 +7,7 @@
 //! Placement depends on what is where already (taints, spreading), so copies are input. A copy's stamps are what is left of a
 //! policy that is gone.
 
+mod along;
 mod assign;
 mod desired;
 mod outcome;
@@ -22,7 +23,7 @@ use std::{
 
 use serde_json::Value;
 
-use self::assign::{exchanged, may_name};
+use self::{along::may_name, assign::exchanged};
 pub use self::{
     assign::{Assignment, Share},
     desired::{Absence, Desired, Found, Wanted},
@@ -372,11 +373,16 @@ impl World {
             }
         }
         self.stirred.extend(self.assigned.get(key).and_then(|assignment| assignment.policy.clone()));
+        let mut dirty = Dirty::new();
+        if self.is_held_back(cluster, key) {
+            // What it names there may be other than what its template names by now.
+            dirty.extend(self.dependencies_in(cluster, &key.namespace));
+        }
         // Where there is no choice, placement does not depend on what is where.
         if self.assigned.get(key).is_some_and(|assignment| !assignment.depends_on_holders) {
-            return Dirty::new();
+            return dirty;
         }
-        let mut dirty = self.shift(view, key);
+        dirty.extend(self.shift(view, key));
         // What it names may be there for its sake alone.
         let named = self.templates.get(key).into_iter().flat_map(|template| &template.dependencies);
         dirty.extend(named.map(|named| (cluster.clone(), named.clone())));

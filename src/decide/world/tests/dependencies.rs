@@ -242,6 +242,27 @@ fn what_a_suspended_workload_names_stays_where_that_was_though_it_is_placed_else
     assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NotNamed");
 }
 
+#[test]
+fn what_a_suspended_workload_named_stays_as_long_as_its_copy_may_name_it() {
+    let mut stage = workload(deps());
+    let with = |more: Value| policy("p", all_of("Deployment"), on(&["a"]), with_deps(more));
+    stage.policy(with(suspended()));
+    stage.template("Deployment", "d", naming("other"));
+    assert_eq!(
+        stage.says("a", "ConfigMap", "settings"),
+        "held back: Deployment.apps shop/d, which may name it there, is held back: its policy is suspended"
+    );
+    let told = stage.policy(with(json!({})));
+    assert!(told.contains(&settings("a")), "{told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
+    // Nor is it needed when somebody deletes the copy there.
+    stage.policy(with(suspended()));
+    assert!(stage.says("a", "ConfigMap", "settings").starts_with("held back"));
+    let told = stage.world.hold(&stage.view, &cluster_name("a"), &key_of("Deployment", "d"), None);
+    assert!(told.contains(&settings("a")), "{told:?}");
+    assert_eq!(stage.says("a", "ConfigMap", "settings"), "absent: NamedByNone");
+}
+
 fn with_deps(mut more: Value) -> Value {
     json_patch::merge(&mut more, &deps());
     more
