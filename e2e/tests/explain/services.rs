@@ -69,7 +69,7 @@ pub(crate) async fn fault_13_a_service_that_is_placed_elsewhere(bed: Arc<Bed>) -
     begins(&scene, "svcex/serve", &["is on its way: nobody imports it yet"]).await?;
     scene.apply(HUB, [import(), places("import", &["ServiceImport serve"], &[2])]).await?;
     let text = begins(&scene, "svcim/serve", &["is well: member2 reaches member1"]).await?;
-    ensure!(text.contains("✓ member1  http 80/TCP\n"), "{text}");
+    ensure!(text.contains("✓ member1  http 80/TCP, since 20"), "{text}");
     Ok(())
 }
 
