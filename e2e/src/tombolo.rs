@@ -302,3 +302,21 @@ pub fn build(program: &str, flags: &[&str]) -> Result<PathBuf> {
     ensure!(build.wait()?.success(), "{program} does not build, see above");
     executable.with_context(|| format!("cargo built no {program}"))
 }
+
+/// What is left to be seen of what a program wrote to a terminal: of a line that was cleared only what came after.
+pub fn left_on_a_terminal(written: &str) -> String {
+    let lines = written.split('\n').map(|line| line.rsplit("\r\x1b[K").next().unwrap_or_default());
+    lines.map(|line| line.replace('\r', "")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_cleared_line_only_what_came_after_is_seen() {
+        let written =
+            "\r\x1b[Kasking\r\x1b[Kasking still\r\x1b[Kfound\r\n\x1b[1mtwo\x1b[0m\r\n\r\x1b[Kmore\r\x1b[K";
+        assert_eq!(left_on_a_terminal(written), "found\n\x1b[1mtwo\x1b[0m\n");
+    }
+}

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tombolo_e2e::{
     bed::Bed,
     scene::{HUB, PATIENCE, config_map, object, places},
-    tombolo::binary,
+    tombolo::{binary, left_on_a_terminal},
     wait::until,
 };
 
@@ -177,7 +177,7 @@ async fn on_a_terminal(bed: &Bed, line: &str, no_colour: bool) -> Result<String>
         command.env("NO_COLOR", "1");
     }
     let output = command.output().await.context("failed to run script, of bsdutils")?;
-    Ok(String::from_utf8(output.stdout)?.replace('\r', ""))
+    Ok(left_on_a_terminal(&String::from_utf8(output.stdout)?))
 }
 
 pub(crate) async fn on_a_terminal_there_are_colours_and_lines_are_broken(bed: Arc<Bed>) -> Result<()> {

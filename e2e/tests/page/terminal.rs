@@ -10,7 +10,7 @@ use tombolo_e2e::{
     bed::Bed,
     browser::{Browser, Look},
     scene::{HUB, Scene, config_map, places},
-    tombolo::binary,
+    tombolo::{binary, left_on_a_terminal},
     wait::until,
 };
 
@@ -33,7 +33,7 @@ async fn on_a_terminal(bed: &Bed, line: &str) -> Result<String> {
     command.env("KUBECONFIG", bed.dir().join("all.kubeconfig")).env("TERM", "xterm-256color");
     command.env_remove("COLUMNS").env_remove("NO_COLOR").stdin(Stdio::null());
     let output = command.output().await.context("failed to run script, of bsdutils")?;
-    Ok(String::from_utf8(output.stdout)?.replace('\r', ""))
+    Ok(left_on_a_terminal(&String::from_utf8(output.stdout)?))
 }
 
 /// A text with a terminal's colours as HTML.
