@@ -192,8 +192,7 @@ impl Exchange {
             let import = object_key(import_kind(), key);
             dirty.extend(world.hold_import(view, cluster, &import, self.is_imported(cluster, key)));
         }
-        let lacks = self.members.get(cluster).is_some_and(|member| member.lacks.contains(&Part::Imports));
-        if lacks || self.knows(cluster, Part::Imports) {
+        if self.lacks(cluster, Part::Imports) || self.knows(cluster, Part::Imports) {
             dirty.extend(world.set_imports_known(view, cluster));
         }
         dirty
@@ -272,8 +271,13 @@ impl Exchange {
 
     /// Whether it was never read what a cluster exports of a service, though it may export it.
     fn is_unread(&self, view: &View, cluster: &ClusterName, key: &ServiceKey) -> bool {
-        let lacks = self.members.get(cluster).is_some_and(|member| member.lacks.contains(&Part::Exports));
-        self.takes_part_in(view, cluster, key) && !self.knows(cluster, Part::Exports) && !lacks
+        let may_export = !self.knows(cluster, Part::Exports) && !self.lacks(cluster, Part::Exports);
+        self.takes_part_in(view, cluster, key) && may_export
+    }
+
+    /// Whether a member has no kind of a part.
+    fn lacks(&self, cluster: &ClusterName, part: Part) -> bool {
+        self.members.get(cluster).is_some_and(|member| member.lacks.contains(&part))
     }
 
     /// Whether what a cluster exports of a service counts.

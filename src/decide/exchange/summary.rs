@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Exchange, Offered, Part,
-    import::{Wants, is_readable, unknown_of},
+    import::{is_readable, unknown_of},
     seen::{ExportSeen, ImportSeen, export_kind, import_kind, object_key},
     words::ready,
 };
@@ -14,8 +14,8 @@ use crate::{
     decide::{
         condition::Verdict,
         ids::{ClusterName, ServiceKey},
-        merge::{self, Merged},
-        view::View,
+        merge::{self, Merged, TypeConflict},
+        view::{Offer, View},
         world::World,
     },
 };
@@ -213,8 +213,8 @@ impl Exchange {
 
 /// Whether a ServiceImport of the hub's has the type that the exports have, which holds; nothing where nobody has to be told.
 fn typed(view: &View, key: &ServiceKey, merged: Option<&Merged>, certain: bool) -> Option<Said> {
-    let wants = Wants::ByPolicy(Box::new(view.imports().get(key)?.body()));
-    let conflict = Exchange::import(merged, &wants).and_then(|import| import.type_conflict);
+    let import = view.imports().get(key)?;
+    let conflict = merged.and_then(|merged| TypeConflict::of(Offer::of(&import.body()).service_type, merged));
     let met = conflict.is_some();
     let known = match (certain, met) {
         (true, true) => Known::All,

@@ -61,11 +61,7 @@ pub fn import(template: &Template, merged: Option<&Merged>) -> Import {
         let service = ServiceSpec { service_type, ports, ..ServiceSpec::default() };
         return Import { service, clusters: BTreeMap::new(), unexported, type_conflict: None };
     };
-    let type_conflict = (template.service_type != merged.service.service_type).then(|| TypeConflict {
-        wanted: template.service_type,
-        merged: merged.service.service_type,
-        oldest: merged.oldest.clone(),
-    });
+    let type_conflict = TypeConflict::of(template.service_type, merged);
     if wanted.is_empty() {
         let (service, clusters) = (merged.service.clone(), merged.clusters.clone());
         return Import { service, clusters, unexported: BTreeSet::new(), type_conflict };
@@ -181,6 +177,14 @@ impl Import {
 }
 
 // === impl TypeConflict ===
+
+impl TypeConflict {
+    /// A ServiceImport's type against that of the exports, if they differ.
+    pub fn of(wanted: ServiceType, merged: &Merged) -> Option<Self> {
+        let (holds, oldest) = (merged.service.service_type, &merged.oldest);
+        (wanted != holds).then(|| Self { wanted, merged: holds, oldest: oldest.clone() })
+    }
+}
 
 impl fmt::Display for TypeConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
