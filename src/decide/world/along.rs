@@ -58,13 +58,10 @@ impl World {
         let mut naming = self.dependents.get(key).into_iter().flatten();
         let named = naming.find_map(|copy| Some(held_back_with(copy, &held_back(copy)?)));
         named.or_else(|| {
-            let mut near = self.held.iter().filter(|(copy, clusters)| {
-                copy.namespace == key.namespace && may_name(&copy.kind) && clusters.contains_key(cluster)
-            });
             let why = |copy: &ObjectKey| {
                 Some(format!("{copy}, which may name it there, is held back: {}", held_back(copy)?))
             };
-            near.find_map(|(copy, _)| why(copy))
+            self.naming_in(cluster, &key.namespace).find_map(why)
         })
     }
 
@@ -143,11 +140,16 @@ impl World {
     /// Whether a cluster may have a copy that names an object, though no template does: one that has lost its own, which is not believed
     /// until that copy is gone, or one that was not seen yet.
     pub(super) fn may_be_needed(&self, cluster: &ClusterName, key: &ObjectKey) -> bool {
-        let orphan = |copy: &ObjectKey| {
-            copy.namespace == key.namespace && may_name(&copy.kind) && !self.templates.contains_key(copy)
-        };
-        !self.known.contains(cluster)
-            || self.held.iter().any(|(copy, clusters)| orphan(copy) && clusters.contains_key(cluster))
+        let orphan = |copy: &ObjectKey| !self.templates.contains_key(copy);
+        !self.known.contains(cluster) || self.naming_in(cluster, &key.namespace).any(orphan)
+    }
+
+    /// The copies that a cluster has in a namespace and that may name others.
+    fn naming_in(&self, cluster: &ClusterName, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        let near = self.held.iter().filter(move |(copy, clusters)| {
+            *copy.namespace == *namespace && may_name(&copy.kind) && clusters.contains_key(cluster)
+        });
+        near.map(|(copy, _)| copy)
     }
 
     /// What a cluster has in a namespace only because other objects name it.
