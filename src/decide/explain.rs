@@ -23,7 +23,7 @@ use serde::Serialize;
 pub use self::read::{PolicyRead, Read};
 pub(in crate::decide) use self::{
     policy::shown,
-    read::{of, one_line},
+    read::{conflict, of, one_line},
     template::against,
 };
 use super::{copy::ObjectKey, policies::PolicyKey};

@@ -223,6 +223,11 @@ pub(in crate::decide) fn of<'a>(conditions: &'a [Condition], kind: &str) -> Opti
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
+/// What is said of a conflict, while there is one.
+pub(in crate::decide) fn conflict(conditions: &[Condition]) -> Option<&Condition> {
+    of(conditions, condition::CONFLICT).filter(|found| found.status == "True")
+}
+
 /// A message on one line: a headline is one.
 pub(in crate::decide) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
     Account, Finding, Part, Read, Row, State, listed,
-    read::{of, one_line},
+    read::{conflict, of, one_line},
     template,
 };
 use crate::{
@@ -102,7 +102,7 @@ fn exported(read: &Read, service: &ServiceKey, account: &mut Account) {
             .findings
             .push(Finding::new(state, format!("it is not exported: {}", one_line(&ready.message))));
     }
-    if let Some(conflict) = of(conditions, condition::CONFLICT).filter(|found| found.status == "True") {
+    if let Some(conflict) = conflict(conditions) {
         let cause = format!(
             "the clusters do not agree on it ({}): {}",
             conflict.reason.replace(',', ", "),
@@ -228,7 +228,7 @@ fn imported(read: &Read, service: &ServiceKey, account: &mut Account) {
         Some(ready) => Some(Finding::new(State::Pending, unserved(ready))),
         None => Some(Finding::new(State::Pending, "the hub has not looked at its import yet")),
     });
-    if let Some(conflict) = of(conditions, condition::CONFLICT).filter(|found| found.status == "True") {
+    if let Some(conflict) = conflict(conditions) {
         let cause = format!("its ServiceImport: {}", one_line(&conflict.message).trim_end_matches('.'));
         let way_out = "give spec.type of the ServiceImport the type of the exports";
         account.findings.push(Finding::not_well(cause, way_out));

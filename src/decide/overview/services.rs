@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{
     api::{ServiceExport, ServiceImport, names::condition},
-    decide::explain::{of as find, one_line},
+    decide::explain::{conflict, of as find, one_line},
 };
 
 /// An export on the hub.
@@ -75,7 +75,7 @@ pub struct Conflict {
 impl Export {
     pub(super) fn of(export: &ServiceExport) -> Self {
         let conditions = export.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let conflict = find(conditions, condition::CONFLICT).filter(|found| found.status == "True");
+        let conflict = conflict(conditions);
         let unmet = [condition::PROPAGATED, condition::VALID, condition::READY].into_iter();
         let unmet = unmet.filter_map(|kind| find(conditions, kind)).find(|found| found.status != "True");
         let told = unmet.or(conflict).or_else(|| find(conditions, condition::READY));
@@ -103,7 +103,7 @@ impl Import {
     pub(super) fn of(import: &ServiceImport) -> Self {
         let status = import.status.clone().unwrap_or_default();
         let ready = find(&status.conditions, condition::READY);
-        let conflict = find(&status.conditions, condition::CONFLICT).filter(|found| found.status == "True");
+        let conflict = conflict(&status.conditions);
         let told = ready.filter(|ready| ready.status != "True").or(conflict).or(ready);
         let (namespace, name, since) = place(&import.metadata);
         let ports = import
@@ -137,7 +137,7 @@ impl Import {
 impl Conflict {
     pub(super) fn of(export: &ServiceExport) -> Option<Self> {
         let conditions = &export.status.as_ref()?.conditions;
-        let found = find(conditions, condition::CONFLICT).filter(|found| found.status == "True")?;
+        let found = conflict(conditions)?;
         let (namespace, name, _) = place(&export.metadata);
         Some(Self { namespace, name, reason: found.reason.clone(), message: one_line(&found.message) })
     }
