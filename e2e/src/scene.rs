@@ -11,6 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
+use k8s_openapi::api::discovery::v1::Endpoint;
 use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PropagationPolicy},
@@ -336,4 +337,9 @@ fn name(place: usize) -> String {
 /// The version that a kind is spoken of in.
 fn api_version(kind: &str) -> &'static str {
     VERSIONS.iter().find(|(known, _)| kind.starts_with(known)).map_or("v1", |(_, version)| version)
+}
+
+/// Whether connections are sent to an endpoint; they are where nothing is said of it.
+pub fn is_ready(endpoint: &Endpoint) -> bool {
+    endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
 }

@@ -10,7 +10,13 @@ use k8s_openapi::{
 use kube::{Api, ResourceExt, api::ListParams};
 use rustix::process::Signal;
 use tombolo_e2e::{
-    bed::Bed, fleet, network::Network, process::Identity, progress::say, record::Record, scene::Scene,
+    bed::Bed,
+    fleet,
+    network::Network,
+    process::Identity,
+    progress::say,
+    record::Record,
+    scene::{Scene, is_ready},
     wait::until,
 };
 
@@ -139,11 +145,6 @@ async fn endpoints(scene: &Scene) -> Result<Endpoints> {
     let of_import = ListParams::default().labels("multicluster.kubernetes.io/service-name=serve");
     let slices = slices.list(&of_import).await?.items;
     Ok(slices.into_iter().map(|slice| (slice.name_any(), slice.endpoints)).collect())
-}
-
-/// Whether connections are sent to an endpoint; they are where nothing is said of it.
-fn is_ready(endpoint: &Endpoint) -> bool {
-    endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
 }
 
 /// Looks at the endpoints again and again, for as long as they are as they were; gives back others, and when they were seen.

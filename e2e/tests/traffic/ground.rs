@@ -7,16 +7,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::{
-    core::v1::Pod,
-    discovery::v1::{Endpoint, EndpointSlice},
-};
+use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 use tombolo_e2e::{
     bed::Bed,
     dns, fleet, images,
-    scene::{Scene, object, with},
+    scene::{Scene, is_ready, object, with},
     wait::{until, until_every},
 };
 
@@ -236,10 +233,6 @@ pub(crate) async fn ready(scene: &Scene, member: usize, number: usize) -> Result
     until(&format!("member{member} has {number} ready endpoints"), PATIENCE, async || {
         let slices = slices(scene, member).await?;
         let all: Vec<_> = slices.iter().flat_map(|slice| &slice.endpoints).collect();
-        // Where nothing is said of it, it is ready.
-        let is_ready = |endpoint: &Endpoint| {
-            endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
-        };
         ensure!(all.len() == number && all.iter().all(|endpoint| is_ready(endpoint)), "it has {all:?}");
         Ok(())
     })
